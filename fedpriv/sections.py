@@ -1,0 +1,196 @@
+"""The sections of a scenario file, key for key; each one checks its own numbers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from fedpriv.errors import BadOption
+
+
+def at_least(what: str, value: float, low: float) -> None:
+    if not value >= low:
+        raise BadOption(f"{what} must be at least {low}, got {value}.")
+
+
+def between(what: str, value: float, low: float, high: float) -> None:
+    """BadOption unless low < value <= high."""
+    if not low < value <= high:
+        raise BadOption(f"{what} must be above {low} and at most {high}, got {value}.")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A name people type and the options beside it: `Spec("pruning", {"fraction": 0.05})`."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def plain(self) -> dict[str, Any]:
+        return {"name": self.name, **self.options}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Data:
+    """Which data, from where, and who gets what."""
+
+    name: str = "mnist-5k"
+    root: str = ""  # default: $FEDPRIV_DATA, then the hub cache
+    partition: Literal["iid", "dirichlet", "shards", "vertical"] = "iid"
+    alpha: float = 0.5
+    shards_per_client: int = 2
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        between("data.alpha", self.alpha, 0, 1e6)
+        at_least("data.shards-per-client", self.shards_per_client, 1)
+        if self.limit is not None:
+            at_least("data.limit", self.limit, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """How a client trains in one round."""
+
+    optimiser: Literal["sgd", "adam"] = "sgd"
+    lr: float = 0.01
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    schedule_rounds: tuple[int, ...] = ()  # lr is multiplied by the factor after each of these
+    schedule_factor: float = 0.1
+    local_epochs: int = 1
+    local_steps: int | None = None  # instead of epochs; 1 is FedSGD
+    batch_size: int = 32
+    mode: Literal["train", "eval"] = "train"
+    holdout: float = 0.0  # the fraction of its own samples a client keeps for its evaluation
+
+    def __post_init__(self) -> None:
+        between("training.lr", self.lr, 0, 1e3)
+        between("training.schedule-factor", self.schedule_factor, 0, 1)
+        at_least("training.momentum", self.momentum, 0)
+        at_least("training.weight-decay", self.weight_decay, 0)
+        at_least("training.local-epochs", self.local_epochs, 1)
+        at_least("training.batch-size", self.batch_size, 1)
+        if self.local_steps is not None:
+            at_least("training.local-steps", self.local_steps, 1)
+        if not 0 <= self.holdout < 1:
+            raise BadOption(f"training.holdout must be in [0, 1), got {self.holdout}.")
+
+    def lr_at(self, server_round: int) -> float:
+        """The learning rate of a round: lr · factor^(schedule rounds already passed)."""
+        passed = sum(server_round > milestone for milestone in self.schedule_rounds)
+        return self.lr * self.schedule_factor**passed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Federation:
+    """Who takes part, for how long, and on what."""
+
+    clients: int = 10
+    fraction: float = 1.0
+    rounds: int = 10
+    strategy: str = "fedavg"
+    min_clients: int = 1  # fewer usable answers than this end the run
+    timeout: float | None = None  # seconds a round waits for answers; None waits for all
+    backend: Literal["auto", "inline", "ray"] = "auto"
+    cpus_per_client: float = 1.0
+    gpus_per_client: float = 0.0
+    device: str = "auto"
+    secagg: bool = False
+
+    def __post_init__(self) -> None:
+        at_least("federation.clients", self.clients, 1)
+        at_least("federation.rounds", self.rounds, 1)
+        between("federation.fraction", self.fraction, 0, 1)
+        at_least("federation.min-clients", self.min_clients, 1)
+        between("federation.cpus-per-client", self.cpus_per_client, 0, 4096)
+        at_least("federation.gpus-per-client", self.gpus_per_client, 0)
+        if self.min_clients > self.clients:
+            raise BadOption(
+                f"federation.min-clients is {self.min_clients} but there are only "
+                f"{self.clients} clients; lower it."
+            )
+        if self.timeout is not None:
+            between("federation.timeout", self.timeout, 0, 1e7)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attack:
+    """One attack on recorded rounds: which rounds, how many victims, its own options beside."""
+
+    name: str
+    rounds: str | tuple[int, ...] = "all"  # "all", "first", "last", "every 5" or a list
+    victims: int | None = None
+    during: bool = False  # in the background while the federation trains, not afterwards
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.victims is not None:
+            at_least("attacks.victims", self.victims, 1)
+        self.wants(1, 1)
+
+    def wants(self, server_round: int, rounds: int) -> bool:
+        """Whether this attack looks at `server_round` of `rounds`."""
+        if not isinstance(self.rounds, str):
+            return server_round in self.rounds
+        word, _, count = self.rounds.partition(" ")
+        if self.rounds == "all":
+            return True
+        if self.rounds == "first":
+            return server_round == 1
+        if self.rounds == "last":
+            return server_round == rounds
+        if word == "every" and count.isdigit() and int(count) > 0:
+            return server_round % int(count) == 0
+        raise BadOption(
+            f"attacks.rounds must be 'all', 'first', 'last', 'every N' or a list of rounds, "
+            f"got {self.rounds!r}."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Malicious:
+    """A server that changes what it sends, from a round on."""
+
+    name: str
+    from_round: int = 1
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        at_least("malicious.from-round", self.from_round, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """A row of a comparison: a name and the settings in which it differs."""
+
+    name: str
+    set: Mapping[str, Any] = field(default_factory=dict)
+    plugins: tuple[Mapping[str, Any], ...] | None = None  # instead of the scenario's own
+
+
+@dataclass(frozen=True, kw_only=True)
+class Defence:
+    """One mechanism of a sweep: its plugins, the option that is swept, and who knows of it."""
+
+    name: str
+    plugins: tuple[Mapping[str, Any], ...] = ()
+    vary: str = ""  # "spn.alpha2": the plugin and the option
+    values: tuple[Any, ...] = ()
+    informed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """A grid: defence × value × attack × batch size × seed."""
+
+    attacks: tuple[str, ...] = ("dlg",)
+    batch_sizes: tuple[int, ...] = (1,)
+    seeds: tuple[int, ...] = (0,)
+    victims: int = 8
+    at: float = 1.0  # the fraction of training after which updates are attacked
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the attacks, by attack name
+
+    def __post_init__(self) -> None:
+        at_least("sweep.victims", self.victims, 1)
+        if not 0 <= self.at <= 1:
+            raise BadOption(f"sweep.at must be in [0, 1], got {self.at}.")
