@@ -1,0 +1,1 @@
+"""Data sets by name, their sources, and how they are divided among clients."""

@@ -1,0 +1,1 @@
+"""What leaked, what was learned, and the trade-off between the two."""

@@ -1,0 +1,1 @@
+"""Networks; each takes channels, image size and classes."""
