@@ -1,0 +1,64 @@
+import json
+import subprocess
+import sys
+
+import torch
+from torch.testing import assert_close
+
+TRAIN = """
+import json, sys, torch
+{first}
+def trained(make):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(3, 2)
+    optimizer = make(model.parameters())
+    schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, [2])
+    for step in range(4):
+        optimizer.zero_grad()
+        model(torch.ones(5, 3) * step).square().mean().backward()
+        optimizer.step()
+        schedule.step()
+    state = optimizer.state_dict()
+    optimizer.load_state_dict(state)
+    assert not model.weight.grad.requires_grad and torch.is_grad_enabled()
+    return model.weight.tolist()
+weights = [
+    trained(lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=1e-3)),
+    trained(lambda p: torch.optim.Adam(p, lr=0.01)),
+    trained(lambda p: torch.optim.AdamW(p, lr=0.01)),
+]
+print(json.dumps([weights, "torch._dynamo" in sys.modules]))
+"""
+
+
+def run(first):
+    done = subprocess.run(
+        [sys.executable, "-c", TRAIN.format(first=first)],
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_training_leaves_the_compiler_unloaded_and_the_weights_unchanged():
+    skipped, loaded = run(
+        "from fedpriv.eager import skip_compiler; skip_compiler(); skip_compiler()"
+    )
+    plain, _ = run("import torch._dynamo")
+    assert not loaded
+    assert skipped == plain
+
+
+def test_a_differentiable_optimiser_still_differentiates():
+    from fedpriv.eager import skip_compiler
+
+    skip_compiler()
+    weight = torch.ones(2, requires_grad=True)
+    stepped = weight.clone()
+    optimizer = torch.optim.SGD([stepped], lr=0.1, differentiable=True)
+    stepped.grad = 2 * weight
+    optimizer.step()
+    stepped.sum().backward()
+    assert_close(weight.grad, torch.full((2,), 0.8))
