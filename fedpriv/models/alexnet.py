@@ -1,0 +1,33 @@
+"""AlexNet for small images (SPN table 4)."""
+
+from torch import nn
+
+from fedpriv.models.parts import ACTIVATIONS, Activation, Init, checked, initialised
+
+
+def alexnet(
+    channels: int, size: int, classes: int, activation: Activation = "relu", init: Init = "default"
+) -> nn.Module:
+    """Five convolutions, 64-192-384-256-256, three poolings, linear 256 and classes (SPN table 4)."""
+    checked("alexnet", channels, size, classes, smallest=8)
+    act = ACTIVATIONS[activation]
+    model = nn.Sequential(
+        nn.Conv2d(channels, 64, 5, padding=2),
+        act(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(64, 192, 5, padding=2),
+        act(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(192, 384, 3, padding=1),
+        act(),
+        nn.Conv2d(384, 256, 3, padding=1),
+        act(),
+        nn.Conv2d(256, 256, 3, padding=1),
+        act(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(256 * (size // 8) ** 2, 256),
+        act(),
+        nn.Linear(256, classes),
+    )
+    return initialised(model, init)

@@ -1,0 +1,30 @@
+"""Fully connected networks, for tables, codes and the linear-system attack (SPN theorem 2.2)."""
+
+from itertools import pairwise
+
+from torch import nn
+
+from fedpriv.errors import BadOption
+from fedpriv.models.parts import ACTIVATIONS, Activation, Init, checked, initialised
+
+
+def mlp(
+    channels: int,
+    size: int,
+    classes: int,
+    hidden: tuple[int, ...] = (256,),
+    activation: Activation = "relu",
+    init: Init = "default",
+) -> nn.Module:
+    """Linear layers of the `hidden` widths, then one unit a class; no hidden one is a linear model.
+
+    Takes anything with channels × size × size numbers; a table of D columns is channels=D, size=1.
+    """
+    checked("mlp", channels, size, classes, smallest=1)
+    if any(width < 1 for width in hidden):
+        raise BadOption(f"model 'mlp': every hidden width must be at least 1, got {list(hidden)}.")
+    layers: list[nn.Module] = [nn.Flatten()]
+    for before, after in pairwise((channels * size * size, *hidden)):
+        layers += [nn.Linear(before, after), ACTIVATIONS[activation]()]
+    before = hidden[-1] if hidden else channels * size * size
+    return initialised(nn.Sequential(*layers, nn.Linear(before, classes)), init)
