@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -85,7 +86,7 @@ class Reconstruction:
             with np.load(path, allow_pickle=False) as file:
                 facts = json.loads(str(file["facts"]))
                 tensors = {key: torch.from_numpy(file[key]) for key in ("x", "labels", "loss")}
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, BadZipFile) as error:
             raise BadInput(f"'{path}' is no reconstruction: {error}.") from error
         listed = {key: tuple(facts[key]) for key in ("names", "mean", "std")}
         return cls(**tensors, **listed, seconds=facts["seconds"], extra=facts["extra"])

@@ -1,0 +1,165 @@
+"""Gradients of many victims at once, and how far two of them are apart."""
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+from torch.nn.functional import cross_entropy
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
+
+from fedpriv.state import State
+
+
+@dataclass(frozen=True)
+class Outer:
+    """A linear layer's weight gradients Σ_b rows_b ⊗ columns_b, kept as factors.
+
+    rows: (V, B, out), columns: (V, B, in). Inner products need no (V, out, in) tensor.
+    """
+
+    rows: Tensor
+    columns: Tensor
+
+    def dense(self) -> Tensor:
+        """(V, out, in)."""
+        return torch.einsum("vbo,vbi->voi", self.rows, self.columns)
+
+    def inner(self, target: Tensor) -> Tensor:
+        """⟨self, target⟩ per victim; target: (V, out, in)."""
+        return (torch.bmm(self.rows, target) * self.columns).sum((1, 2))
+
+    def square(self) -> Tensor:
+        """‖self‖² per victim."""
+        rows = torch.bmm(self.rows, self.rows.mT)
+        return (rows * torch.bmm(self.columns, self.columns.mT)).sum((1, 2))
+
+
+Gradients = Mapping[str, Tensor | Outer]
+Distance = Callable[[Gradients, State], Tensor]  # (V, …) entries of both -> (V,)
+
+
+def dense(values: Tensor | Outer) -> Tensor:
+    return values.dense() if isinstance(values, Outer) else values
+
+
+def inner(values: Tensor | Outer, target: Tensor) -> Tensor:
+    """⟨values, target⟩ per victim."""
+    if isinstance(values, Outer):
+        return values.inner(target)
+    return torch.linalg.vecdot(values.flatten(1), target.flatten(1))
+
+
+def square(values: Tensor | Outer) -> Tensor:
+    """‖values‖² per victim."""
+    return values.square() if isinstance(values, Outer) else inner(values, values)
+
+
+def l2(found: Gradients, target: State) -> Tensor:
+    """The sum of squared differences (DLG; ATS eq. 1 with a Euclidean distance)."""
+    terms = [(dense(found[key]) - target[key]).square().flatten(1).sum(1) for key in target]
+    return torch.stack(terms).sum(0)
+
+
+def l1(found: Gradients, target: State) -> Tensor:
+    """The sum of absolute differences."""
+    terms = [(dense(found[key]) - target[key]).abs().flatten(1).sum(1) for key in target]
+    return torch.stack(terms).sum(0)
+
+
+_TINY = 1e-30  # keeps the cosine of a vanished gradient at 0 instead of NaN
+
+
+def cosine(found: Gradients, target: State) -> Tensor:
+    """1 − the cosine similarity over all parameters together (ATS eq. 5)."""
+    dot = torch.stack([inner(found[key], target[key]) for key in target]).sum(0)
+    own = torch.stack([square(found[key]) for key in target]).sum(0)
+    other = torch.stack([square(target[key]) for key in target]).sum(0)
+    return 1 - dot * (own * other).clamp_min(_TINY).rsqrt()
+
+
+def layerwise_cosine(found: Gradients, target: State) -> Tensor:
+    """The mean over parameters of 1 − cosine similarity (as the released ATS code averages)."""
+    terms = [
+        1
+        - inner(found[key], target[key])
+        * (square(found[key]) * square(target[key])).clamp_min(_TINY).rsqrt()
+        for key in target
+    ]
+    return torch.stack(terms).mean(0)
+
+
+def where_shared(distance: Distance) -> Distance:
+    """`distance` over the elements that the update holds: pruned ones say nothing about x."""
+
+    def masked(found: Gradients, target: State) -> Tensor:
+        kept = {key: dense(found[key]) * (values != 0) for key, values in target.items()}
+        return distance(kept, target)
+
+    return masked
+
+
+def weighted(distance: Distance, weights: Mapping[str, float]) -> Distance:
+    """`distance` after both sides of each parameter are multiplied by its weight (default 1)."""
+
+    def scaled(found: Gradients, target: State) -> Tensor:
+        return distance(
+            {key: dense(found[key]) * weights.get(key, 1.0) for key in target},
+            {key: values * weights.get(key, 1.0) for key, values in target.items()},
+        )
+
+    return scaled
+
+
+def soft(y: Tensor, classes: int) -> Tensor:
+    """Labels as probabilities: class indices become one-hot, logits their softmax."""
+    if y.is_floating_point():
+        return y.softmax(-1)
+    return nn.functional.one_hot(y, classes).float()
+
+
+def as_trained(model: nn.Module, mode: Literal["train", "eval"]) -> nn.Module:
+    """A copy that computes what clients compute in `mode`, without side effects.
+
+    In train mode BatchNorm takes the statistics of the batch and keeps none. Dropout is off: its masks
+    are unknown to a server.
+    """
+    model = copy.deepcopy(model).requires_grad_(False).train(mode == "train")
+    for module in model.modules():
+        if isinstance(module, _BatchNorm) and mode == "train":
+            module.track_running_stats = False
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+        if isinstance(module, _DropoutNd):
+            module.eval()
+    return model
+
+
+def loss_at(model: nn.Module, params: State, buffers: State, x: Tensor, t: Tensor) -> Tensor:
+    """Cross-entropy of a batch `x` (B, …) against probabilities `t` (B, C), averaged over B."""
+    return cross_entropy(functional_call(model, {**params, **buffers}, (x,)), t)
+
+
+def gradient_of(model: nn.Module, x: Tensor, y: Tensor) -> State:
+    """The gradient of cross-entropy at the model's own weights, in its own mode."""
+    params = {key: value.detach() for key, value in model.named_parameters()}
+    buffers = {key: value.detach().clone() for key, value in model.named_buffers()}
+    return grad(lambda p: cross_entropy(functional_call(model, {**p, **buffers}, (x,)), y))(params)
+
+
+def gradients_at(
+    model: nn.Module, params: State, buffers: State, shared: bool, x: Tensor, t: Tensor
+) -> State:
+    """One gradient per victim for any module: x (V, B, …), t (V, B, C) -> (V, …) each.
+
+    `params` and `buffers` have a leading victim axis unless they are `shared`.
+    """
+
+    def one(p: State, b: State, x: Tensor, t: Tensor) -> State:
+        return grad(lambda q: loss_at(model, q, b, x, t))(p)
+
+    axis = None if shared else 0
+    return vmap(one, in_dims=(axis, axis, 0, 0), randomness="different")(params, buffers, x, t)
