@@ -134,7 +134,9 @@ def merged(below: Mapping[str, Any], above: Any) -> Table:
     for key, value in above.items():
         under = result.get(key)
         both = isinstance(value, Mapping) and isinstance(under, Mapping)
-        renamed = both and key == "model" and value.get("name", under.get("name")) != under.get("name")  # type: ignore[union-attr]
+        renamed = (
+            both and key == "model" and value.get("name", under.get("name")) != under.get("name")
+        )  # type: ignore[union-attr]
         result[key] = merged(under, value) if both and not renamed else value  # type: ignore[arg-type]
     return result
 

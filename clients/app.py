@@ -1,0 +1,105 @@
+"""The ClientApp: a message in, the hooks in order, a message out; the same in simulation and deployment."""
+
+import logging
+from collections.abc import Callable
+from functools import wraps
+
+from flwr.app import Context, Error, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+
+from clients.catalogue import plugin_of
+from clients.job import Job, fit, make_job, own_split, share_of
+from fedpriv.errors import FedprivError
+from fedpriv.parts import loaded, model_of, test_samples, training_samples
+from fedpriv.scenario import Scenario
+from fedpriv.state import State, apply, difference, state_of
+from fedpriv.training import evaluate as evaluated
+from fedpriv.wire import ARRAYS, CONFIG, METRICS, PARTITION, ROUND, Memory, content, state_in
+
+Handler = Callable[[Message, Context], Message]
+REFUSED = (
+    451  # the code of an error reply: the client read the message and will not or cannot follow it
+)
+OWN_MODEL = "own-model"
+
+log = logging.getLogger(__name__)
+
+
+def answering(handler: Handler) -> Handler:
+    """`handler` whose expected failures become an error reply the server can name."""
+
+    @wraps(handler)
+    def answer(message: Message, context: Context) -> Message:
+        try:
+            return handler(message, context)
+        except FedprivError as error:
+            log.warning("refused: %s", error)
+            return Message(Error(REFUSED, str(error)), reply_to=message)
+
+    return answer
+
+
+def reply(message: Message, state: State | None, metrics: dict[str, float]) -> Message:
+    return Message(content(state, **{METRICS: MetricRecord(metrics)}), reply_to=message)
+
+
+def trained(
+    scenario: Scenario, start: State, message: Message, context: Context
+) -> tuple[Job, dict]:
+    """One round of local training: the job when it has ended, and its figures."""
+    plugin = plugin_of(scenario.plugins)
+    server_round = int(message.content[CONFIG][ROUND])
+    job = plugin.on_setup(make_job(scenario, start, server_round, context))
+    metrics = fit(job, plugin.on_batch)
+    update = plugin.on_update(difference(state_of(job.shared), start), job)
+    job.kept["released"] = apply(start, update)
+    return job, {**metrics, **job.report}
+
+
+def client_app(scenario_of: Callable[[dict], Scenario] = Scenario.of) -> ClientApp:
+    """A ClientApp whose scenario comes with the run's configuration."""
+    app = ClientApp()
+
+    @app.train()
+    @answering
+    def train(message: Message, context: Context) -> Message:
+        scenario = scenario_of(context.run_config)
+        start = state_in(message.content[ARRAYS])
+        job, metrics = trained(scenario, start, message, context)
+        return reply(message, job.kept["released"], metrics)
+
+    @app.train("standalone")
+    @answering
+    def train_alone(message: Message, context: Context) -> Message:
+        scenario = scenario_of(context.run_config)
+        memory = Memory(context.state)
+        start = memory.recall(OWN_MODEL) or state_in(message.content[ARRAYS])
+        job, metrics = trained(scenario, start, message, context)
+        memory.remember(OWN_MODEL, state_of(job.shared))
+        loss, accuracy = evaluated(job.shared, *test_samples(scenario))
+        return reply(message, None, {**metrics, "accuracy": accuracy, "test-loss": loss})
+
+    @app.evaluate()
+    @answering
+    def evaluate(message: Message, context: Context) -> Message:
+        scenario = scenario_of(context.run_config)
+        _, share = share_of(scenario, context)
+        _, held = own_split(scenario, share)
+        model = loaded(model_of(scenario), state_in(message.content[ARRAYS]))
+        x, y = training_samples(scenario)
+        loss, accuracy = evaluated(model, x[held], y[held])
+        metrics = {"loss": loss, "accuracy": accuracy, "num-examples": len(held)}
+        return reply(message, None, metrics)
+
+    @app.query()
+    @answering
+    def who(message: Message, context: Context) -> Message:
+        scenario = scenario_of(context.run_config)
+        partition, share = share_of(scenario, context)
+        metrics = MetricRecord({PARTITION: partition, "num-examples": len(share)})
+        return Message(RecordDict({METRICS: metrics}), reply_to=message)
+
+    return app
+
+
+app = client_app()

@@ -1,0 +1,69 @@
+"""PrivacyPlugin: five hooks, each the identity; a chain of plugins is a plugin."""
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from clients.job import Job
+from fedpriv.state import State
+
+
+@dataclass(frozen=True)
+class PrivacyPlugin:
+    """Override the hook your paper changes."""
+
+    def on_setup(self, job: Job) -> Job:
+        """Model, loss, optimiser, batches; never `job.shared`."""
+        return job
+
+    def on_batch(self, x: Tensor, y: Tensor, job: Job) -> tuple[Tensor, Tensor]:
+        """One training batch."""
+        return x, y
+
+    def on_update(self, update: State, job: Job) -> State:
+        """What leaves the client, by parameter name; called when training has ended."""
+        return update
+
+    def on_encoder(self, encoder: nn.Module, job: Job) -> nn.Module:
+        """The encoder about to be published."""
+        return encoder
+
+    def on_representation(self, z: Tensor, x: Tensor, job: Job) -> Tensor:
+        """The codes about to be shared."""
+        return z
+
+
+@dataclass(frozen=True)
+class Chain(PrivacyPlugin):
+    """The hooks of several plugins, one after another in the order given."""
+
+    plugins: tuple[PrivacyPlugin, ...] = ()
+
+    def on_setup(self, job: Job) -> Job:
+        for plugin in self.plugins:
+            job = plugin.on_setup(job)
+        return job
+
+    def on_batch(self, x: Tensor, y: Tensor, job: Job) -> tuple[Tensor, Tensor]:
+        for plugin in self.plugins:
+            x, y = plugin.on_batch(x, y, job)
+        return x, y
+
+    def on_update(self, update: State, job: Job) -> State:
+        for plugin in self.plugins:
+            update = plugin.on_update(update, job)
+        return update
+
+    def on_encoder(self, encoder: nn.Module, job: Job) -> nn.Module:
+        for plugin in self.plugins:
+            encoder = plugin.on_encoder(encoder, job)
+        return encoder
+
+    def on_representation(self, z: Tensor, x: Tensor, job: Job) -> Tensor:
+        for plugin in self.plugins:
+            z = plugin.on_representation(z, x, job)
+        return z
+
+
+def chain(*plugins: PrivacyPlugin) -> PrivacyPlugin:
+    return Chain(plugins)

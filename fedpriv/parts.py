@@ -1,0 +1,104 @@
+"""The parts a scenario names, made once per process: data, the clients' shares, the model."""
+
+import copy
+import random
+from collections.abc import Mapping
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from fedpriv.catalogue import DATASETS, MODELS
+from fedpriv.data.dataset import Dataset
+from fedpriv.data.partition import partition
+from fedpriv.rng import seed_of
+from fedpriv.scenario import Scenario
+from fedpriv.sections import Data
+from fedpriv.state import State, state_of
+
+
+@lru_cache(maxsize=4)
+def _dataset(data: Data, seed: int) -> Dataset:
+    dataset = DATASETS.build(data.name, {}, root=data.root or None)
+    return dataset if data.limit is None else dataset.limited(data.limit, seed)
+
+
+def dataset_of(scenario: Scenario) -> Dataset:
+    """The scenario's data, read once per process."""
+    return _dataset(scenario.data, scenario.seed)
+
+
+@lru_cache(maxsize=4)
+def _prepared(data: Data, seed: int, part: str) -> tuple[Tensor, Tensor]:
+    dataset = _dataset(data, seed)
+    x, y = (
+        (dataset.x_train, dataset.y_train) if part == "train" else (dataset.x_test, dataset.y_test)
+    )
+    return dataset.normalised(x), y
+
+
+def training_samples(scenario: Scenario) -> tuple[Tensor, Tensor]:
+    """All training samples as a model takes them, shared by the clients of this process."""
+    return _prepared(scenario.data, scenario.seed, "train")
+
+
+def test_samples(scenario: Scenario) -> tuple[Tensor, Tensor]:
+    return _prepared(scenario.data, scenario.seed, "test")
+
+
+@lru_cache(maxsize=4)
+def _shares(data: Data, clients: int, seed: int) -> list[np.ndarray]:
+    labels = _dataset(data, seed).y_train.numpy()
+    kind = "iid" if data.partition == "vertical" else data.partition
+    return partition(
+        labels,
+        clients,
+        kind=kind,
+        alpha=data.alpha,
+        shards_per_client=data.shards_per_client,
+        seed=seed_of(seed, "partition"),
+    )
+
+
+def shares_of(scenario: Scenario, clients: int | None = None) -> list[np.ndarray]:
+    """The sample numbers each client holds; the same on every machine for a seed."""
+    return _shares(scenario.data, clients or scenario.federation.clients, scenario.seed)
+
+
+@lru_cache(maxsize=8)
+def _template(text: str) -> nn.Module:
+    scenario = Scenario.of({"scenario": text})
+    dataset = dataset_of(scenario)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed_of(scenario.seed, "model"))
+        return MODELS.build(scenario.model.name, scenario.model.options, **dataset.dimensions)
+
+
+def model_of(scenario: Scenario) -> nn.Module:
+    """A fresh copy of the scenario's model with the weights its seed gives."""
+    return copy.deepcopy(_template(scenario.text()))
+
+
+def first_state(scenario: Scenario) -> State:
+    """The public state a federation starts from."""
+    return state_of(_template(scenario.text()))
+
+
+def loaded(model: nn.Module, state: Mapping[str, Tensor]) -> nn.Module:
+    model.load_state_dict(dict(state))
+    return model
+
+
+def device_of(name: str) -> torch.device:
+    """`auto` is CUDA when present, the CPU otherwise."""
+    if name != "auto":
+        return torch.device(name)
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def seed_everything(seed: int) -> None:
+    """Layers such as dropout draw from the global generators only."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)

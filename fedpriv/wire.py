@@ -1,0 +1,132 @@
+"""What travels: record keys, states in Flower's arrays, what makes a reply unusable, a client's memory."""
+
+import io
+import math
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+
+from fedpriv.state import State
+
+ARRAYS, CONFIG, METRICS = "arrays", "config", "metrics"
+EXAMPLES, ROUND, PARTITION = "num-examples", "server-round", "partition-id"
+MEMORY = "fedpriv."  # prefix of our records in a client's context.state
+
+
+def record_of(state: Mapping[str, torch.Tensor]) -> ArrayRecord:
+    """A state as Flower's arrays."""
+    return ArrayRecord({name: _encoded(value) for name, value in state.items()})
+
+
+def state_in(record: ArrayRecord) -> State:
+    """Flower's arrays as a state of tensors that own their memory; ValueError when damaged."""
+    return {name: torch.from_numpy(_decoded(array).copy()) for name, array in record.items()}
+
+
+def _encoded(value: torch.Tensor) -> Array:
+    return Array(value.detach().cpu().contiguous().numpy())
+
+
+def _decoded(array: Array) -> np.ndarray:
+    """The numpy array in `array`, without a copy and without pickle."""
+    if array.stype != "numpy.ndarray":
+        raise ValueError(f"arrays must be numpy's, got '{array.stype}'")
+    start = 10 + int.from_bytes(array.data[8:10], "little")
+    if array.data[:8] != b"\x93NUMPY\x01\x00":
+        return np.load(io.BytesIO(array.data), allow_pickle=False)
+    dtype, shape, fortran = _header(array.data[:start])
+    if dtype.hasobject or fortran:
+        return np.load(io.BytesIO(array.data), allow_pickle=False)
+    return np.frombuffer(array.data, dtype, math.prod(shape), start).reshape(shape)
+
+
+@lru_cache(maxsize=4096)
+def _header(head: bytes) -> tuple[np.dtype, tuple[int, ...], bool]:
+    """dtype, shape and order in an .npy header: parsing one costs more than a small array."""
+    stream = io.BytesIO(head)
+    np.lib.format.read_magic(stream)
+    shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+    return dtype, shape, fortran
+
+
+def content(state: Mapping[str, torch.Tensor] | None, **records: Any) -> RecordDict:
+    """A message's content: the arrays if any, and other records by key."""
+    parts = {} if state is None else {ARRAYS: record_of(state)}
+    return RecordDict({**parts, **records})
+
+
+def why_unusable(reply: Message, sent: Mapping[str, torch.Tensor] | None) -> str | None:
+    """What is wrong with a training reply, in words; None when it can enter a mean.
+
+    `sent` is the state the reply must fit (None: the reply carries no arrays). Sizes are checked
+    before anything is decoded, so that garbage never reaches memory-hungry code.
+    """
+    if reply.has_error():
+        return reply.error.reason or f"error {reply.error.code}"
+    metrics = list(reply.content.metric_records.values())
+    if len(metrics) != 1:
+        return f"it carries {len(metrics)} metric records instead of one"
+    examples = metrics[0].get(EXAMPLES)
+    if not isinstance(examples, int | float) or not math.isfinite(examples) or examples <= 0:
+        return f"'{EXAMPLES}' must be a positive number, got {examples!r}"
+    bad = [key for key, value in metrics[0].items() if not np.isfinite(value).all()]
+    if bad:
+        return f"metric '{bad[0]}' is {metrics[0][bad[0]]}"
+    if sent is None:
+        return None
+    records = list(reply.content.array_records.values())
+    if len(records) != 1:
+        return f"it carries {len(records)} array records instead of one"
+    return _why_misfit(records[0], sent)
+
+
+def _why_misfit(record: ArrayRecord, sent: Mapping[str, torch.Tensor]) -> str | None:
+    missing, extra = sorted(sent.keys() - record.keys()), sorted(record.keys() - sent.keys())
+    if missing or extra:
+        return f"its parameters differ: missing {missing[:3]}, unknown {extra[:3]}"
+    for name, value in sent.items():
+        size = value.numel() * value.element_size()
+        if len(record[name].data) > size + 4096:
+            return f"'{name}' has {len(record[name].data)} bytes where {size} were expected"
+        try:
+            array = _decoded(record[name])
+        except (ValueError, EOFError, OSError) as error:
+            return f"'{name}' cannot be decoded: {error}"
+        if array.shape != tuple(value.shape):
+            return f"'{name}' has shape {array.shape} instead of {tuple(value.shape)}"
+        if array.dtype != value.numpy().dtype:
+            return f"'{name}' is {array.dtype} instead of {value.numpy().dtype}"
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            return f"'{name}' has NaN or infinity"
+    return None
+
+
+class Memory:
+    """What a client keeps from round to round, in Flower's `context.state`; it never travels."""
+
+    def __init__(self, records: RecordDict) -> None:
+        self._records = records
+
+    def recall(self, key: str) -> State | None:
+        """The tensors kept under `key`."""
+        record = self._records.array_records.get(MEMORY + key)
+        return None if record is None else state_in(record)
+
+    def remember(self, key: str, state: Mapping[str, torch.Tensor]) -> None:
+        self._records[MEMORY + key] = record_of(state)
+
+    def facts(self, key: str) -> dict[str, Any]:
+        """The plain values kept under `key`, empty at first."""
+        return dict(self._records.config_records.get(MEMORY + key, {}))
+
+    def note(self, key: str, facts: Mapping[str, Any]) -> None:
+        self._records[MEMORY + key] = ConfigRecord(dict(facts))
+
+
+def metrics_of(record: MetricRecord | None) -> dict[str, float]:
+    """A metric record as plain numbers."""
+    return {} if record is None else {k: v for k, v in record.items() if not isinstance(v, list)}

@@ -1,0 +1,53 @@
+"""The `fedpriv` command: one file per command, no logic here."""
+
+import logging
+import os
+import sys
+
+import typer
+from rich.console import Console
+
+from fedpriv.errors import FedprivError
+
+app = typer.Typer(
+    name="fedpriv",
+    help="Find out how much private data leaks from what a federation shares.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+errors = Console(stderr=True)
+
+
+def _register() -> None:
+    from simulations.cli import catalogue, run
+
+    app.command("run")(run.run)
+    app.command("scenarios")(catalogue.scenarios)
+    app.command("list")(catalogue.listing)
+
+
+def main() -> None:
+    """Run a command; every expected failure is one message and its exit code."""
+    for name, value in {
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "FLWR_DISABLE_UPDATE_CHECK": "1",
+        "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }.items():
+        os.environ.setdefault(name, value)
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+    logging.getLogger("flwr").setLevel(logging.ERROR)
+    _register()
+    try:
+        app()
+    except FedprivError as error:
+        errors.print(f"[bold red]error:[/] {_escaped(str(error))}", highlight=False, soft_wrap=True)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        sys.exit(0)
+
+
+def _escaped(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)

@@ -1,0 +1,56 @@
+"""`fedpriv scenarios` and `fedpriv list`."""
+
+from enum import Enum
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+out = Console()
+
+
+class Kind(str, Enum):
+    plugins = "plugins"
+    attacks = "attacks"
+    strategies = "strategies"
+    models = "models"
+    data = "data"
+    metrics = "metrics"
+
+
+def scenarios() -> None:
+    """The scenarios that ship with fedpriv."""
+    from fedpriv.scenario import builtin, tables_of
+
+    table = Table("name", "what it is", "paper", "profiles")
+    for name in builtin():
+        tables = tables_of(name)
+        table.add_row(
+            name,
+            tables.get("summary", ""),
+            tables.get("paper", ""),
+            ", ".join(tables.get("profiles", {})),
+        )
+    out.print(table)
+
+
+def listing(kind: Annotated[Kind, typer.Argument(help="What to list.")]) -> None:
+    """What there is of a kind, one line each, with the paper it comes from."""
+    from attacks.catalogue import ATTACKS
+    from clients.catalogue import PLUGINS
+    from fedpriv.catalogue import DATASETS, METRICS, MODELS
+    from strategies.catalogue import STRATEGIES
+
+    registry = {
+        Kind.plugins: PLUGINS,
+        Kind.attacks: ATTACKS,
+        Kind.strategies: STRATEGIES,
+        Kind.models: MODELS,
+        Kind.data: DATASETS,
+        Kind.metrics: METRICS,
+    }[kind]
+    table = Table("name", "what it is", "paper")
+    for name, entry in registry.items():
+        table.add_row(name, entry.summary, entry.paper)
+    out.print(table)

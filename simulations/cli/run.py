@@ -1,0 +1,79 @@
+"""`fedpriv run`."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+out, err = Console(), Console(stderr=True)
+
+
+def run(
+    scenario: Annotated[
+        str | None, typer.Argument(help="A built-in name or a TOML file [default: quickstart].")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Override: training.lr=0.1. Repeatable.")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="Run folder [default: runs/<name>-<time>].")
+    ] = None,
+    profile: Annotated[str | None, typer.Option(help="One of the scenario's profiles.")] = None,
+    resume: Annotated[bool, typer.Option(help="Continue the run in --out.")] = False,
+    ray_address: Annotated[str | None, typer.Option(help="Join this Ray cluster.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+) -> None:
+    """Run a scenario end to end."""
+    from fedpriv.errors import BadFolder
+    from fedpriv.runfolder import RunFolder, new_folder
+    from fedpriv.scenario import read
+
+    if resume and folder is None:
+        raise BadFolder("--resume needs --out, the folder of the run to continue.")
+    if resume and scenario is None and folder is not None:
+        chosen = RunFolder(folder).scenario()
+    else:
+        chosen = read(scenario or "quickstart", settings or [], profile)
+    place = RunFolder(folder) if folder else new_folder(chosen.name)
+
+    from simulations.pipeline import run_all
+    from simulations.progress import show_on
+
+    try:
+        results = run_all(
+            chosen, place, lambda: show_on(err), resume=resume, ray_address=ray_address
+        )
+    except KeyboardInterrupt:
+        err.print(
+            f"interrupted; go on with: fedpriv run --resume --out {place.path}", highlight=False
+        )
+        raise typer.Exit(130) from None
+    if as_json:
+        typer.echo(json.dumps(results))
+        return
+    for name, result in results["rows"].items():
+        out.print(rounds_table(name or chosen.name, result["rounds"]))
+    out.print(f"run folder: {place.path}", highlight=False, soft_wrap=True)
+
+
+def rounds_table(title: str, rounds: list[dict], most: int = 12) -> Table:
+    """The rounds of a run, evenly thinned when there are many."""
+    table = Table(title=title)
+    for column in ("round", "accuracy", "loss", "clients", "failed", "KiB up", "seconds"):
+        table.add_column(column, justify="right")
+    step = max(1, -(-len(rounds) // most))
+    shown = [r for i, r in enumerate(rounds) if (len(rounds) - 1 - i) % step == 0]
+    for record in shown:
+        table.add_row(
+            str(record["round"]),
+            f"{record['accuracy']:.1%}",
+            f"{record['loss']:.3f}",
+            f"{record['clients']}/{record['asked']}",
+            str(len(record["failed"])),
+            f"{record['bytes-up'] / 1024:.0f}",
+            f"{record['seconds']:.2f}",
+        )
+    return table

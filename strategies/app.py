@@ -1,0 +1,89 @@
+"""The ServerApp: scenario -> strategy -> rounds -> run folder; the same in simulation and deployment."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from fedpriv.errors import BadFolder
+from fedpriv.parts import device_of, first_state, loaded, model_of, test_samples
+from fedpriv.runfolder import RunFolder, new_folder
+from fedpriv.scenario import Scenario
+from fedpriv.state import State
+from fedpriv.training import evaluate
+from strategies.catalogue import strategy_of
+from strategies.roster import Roster
+from strategies.rounds import Federated, Listener, Record
+
+log = logging.getLogger(__name__)
+
+
+class Evaluation:
+    """Test-set loss and accuracy of a public state, on one model built once."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.device = device_of(scenario.federation.device)
+        self.model = model_of(scenario).to(self.device)
+        self.x, self.y = (part.to(self.device) for part in test_samples(scenario))
+
+    def __call__(self, state: State) -> Mapping[str, float]:
+        loss, accuracy = evaluate(loaded(self.model, state), self.x, self.y)
+        return {"accuracy": accuracy, "loss": loss}
+
+
+def opened(run_config: Mapping[str, Any], scenario: Scenario) -> RunFolder:
+    """The run folder, started or, with `resume`, found fit to go on."""
+    out = str(run_config.get("out", ""))
+    folder = RunFolder(Path(out)) if out else new_folder(scenario.name)
+    if not run_config.get("resume"):
+        folder.start(scenario)
+        return folder
+    if folder.scenario() != scenario:
+        raise BadFolder(
+            f"'{folder.path}' was started with other settings; resume it with its own "
+            "scenario.toml, or give another --out."
+        )
+    folder.keep_rounds(folder.last_round()["round"])
+    return folder
+
+
+def server_app(listener: Listener | None = None) -> ServerApp:
+    """A ServerApp that tells `listener` how the run goes."""
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        scenario = Scenario.of(context.run_config)
+        folder = opened(context.run_config, scenario)
+        done = folder.last_round()["round"]
+        state = folder.checkpoint_state() if done else first_state(scenario)
+        last = scenario.federation.rounds
+        if listener:
+            listener.on_start(done + 1, last)
+
+        def on_round(record: Record, state: State) -> None:
+            if listener:
+                listener.on_round(record, state)
+            else:
+                log.info("round %d: accuracy %.4f", record["round"], record["accuracy"])
+            folder.add_round(record)
+            folder.save_model(state, {"round": record["round"]})
+
+        roster = Roster(scenario.federation.clients)
+        Federated(
+            strategy=strategy_of(scenario, roster),
+            grid=grid,
+            roster=roster,
+            evaluate=Evaluation(scenario),
+            min_clients=scenario.federation.min_clients,
+            timeout=scenario.federation.timeout,
+            on_round=on_round,
+        ).run(state, range(done + 1, last + 1))
+
+    return app
+
+
+app = server_app()

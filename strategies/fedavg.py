@@ -1,0 +1,102 @@
+"""FedAvg: the mean of client updates (SPN algorithms 2-3), reproducible whatever order replies come in."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+import torch
+from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
+from flwr.serverapp import Grid
+from flwr.serverapp import strategy as flower
+
+from fedpriv.errors import BadOption
+from fedpriv.rng import generator
+from fedpriv.state import State
+from fedpriv.wire import EXAMPLES, ROUND, record_of, state_in
+from strategies.roster import Roster
+
+
+def weighted_mean(states: Sequence[Mapping[str, torch.Tensor]], weights: Sequence[float]) -> State:
+    """Σ wᵢ·stateᵢ / Σ wᵢ in double precision; counters are taken from the first state."""
+    total = float(sum(weights))
+    result = {}
+    for name, first in states[0].items():
+        if not first.is_floating_point():
+            result[name] = first
+            continue
+        mean = sum(
+            state[name].double() * (w / total) for state, w in zip(states, weights, strict=True)
+        )
+        result[name] = mean.to(first.dtype)  # type: ignore[union-attr]
+    return result
+
+
+class FedAvg(flower.FedAvg):
+    """Flower's FedAvg that samples by partition from the seed.
+
+    `weighting`: "examples" weighs a client by its samples, "plain" is SPN algorithm 2's mean.
+    """
+
+    shares = True  # whether replies carry a model
+    patience = 1  # rounds without a usable answer that end the run
+
+    def __init__(
+        self,
+        *,
+        roster: Roster,
+        seed: int,
+        fraction: float = 1.0,
+        evaluate_clients: bool = False,
+        weighting: Literal["examples", "plain"] = "examples",
+    ) -> None:
+        super().__init__(
+            fraction_train=fraction, min_train_nodes=1, min_evaluate_nodes=1, min_available_nodes=1
+        )
+        if weighting not in ("examples", "plain"):
+            raise BadOption(f"weighting must be 'examples' or 'plain', got {weighting!r}.")
+        self.roster, self.seed, self.weighting = roster, seed, weighting
+        self.evaluate_clients = evaluate_clients
+
+    def chosen(self, server_round: int, nodes: Sequence[int]) -> list[int]:
+        """The nodes of this round, a fraction of all, in partition order."""
+        count = max(1, round(self.fraction_train * len(nodes)))
+        draw = torch.randperm(len(nodes), generator=generator(self.seed, "clients", server_round))
+        return [nodes[i] for i in sorted(draw[:count].tolist())]
+
+    def messages(
+        self,
+        kind: str,
+        nodes: Iterable[int],
+        server_round: int,
+        arrays: ArrayRecord,
+        config: ConfigRecord,
+    ) -> list[Message]:
+        """One message a node, all with the same content."""
+        config[ROUND] = server_round
+        record = RecordDict({self.arrayrecord_key: arrays, self.configrecord_key: config})
+        return [Message(record, node, kind) for node in nodes]
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> list[Message]:
+        nodes = self.chosen(server_round, self.roster.nodes(grid))
+        return self.messages(MessageType.TRAIN, nodes, server_round, arrays, config)
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> list[Message]:
+        if not self.evaluate_clients:
+            return []
+        nodes = self.roster.nodes(grid)
+        return self.messages(MessageType.EVALUATE, nodes, server_round, arrays, config)
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        contents = [reply.content for reply in replies]
+        if not contents:
+            return None, None
+        examples = [float(next(iter(c.metric_records.values()))[EXAMPLES]) for c in contents]  # type: ignore[arg-type]
+        weights = examples if self.weighting == "examples" else [1.0] * len(contents)
+        states = [state_in(next(iter(c.array_records.values()))) for c in contents]
+        metrics = self.train_metrics_aggr_fn(contents, self.weighted_by_key)
+        return record_of(weighted_mean(states, weights)), metrics

@@ -1,0 +1,72 @@
+"""Roster: which node holds which partition. Flower's node ids are random, partitions are not."""
+
+import logging
+import time
+
+from flwr.app import Message, MessageType, RecordDict
+from flwr.serverapp import Grid
+
+from fedpriv.errors import WorkFailed
+from fedpriv.wire import METRICS, PARTITION
+
+log = logging.getLogger(__name__)
+ASK_TIMEOUT, SETTLED = 120.0, 8.0
+
+
+class Roster:
+    """The federation's nodes in partition order; every node is asked once who it is."""
+
+    def __init__(self, clients: int, patience: float = 300.0) -> None:
+        self.clients = clients
+        self.patience = patience
+        self._partitions: dict[int, int] = {}  # node id -> partition
+        self._waited = False
+
+    def partition(self, node: int) -> int:
+        """The partition of a node that was asked."""
+        return self._partitions[node]
+
+    def nodes(self, grid: Grid) -> list[int]:
+        """The node ids that are there now, in partition order."""
+        present = self._present(grid)
+        unknown = [node for node in present if node not in self._partitions]
+        if unknown:
+            self._ask(grid, unknown)
+        by_partition = {self._partitions[n]: n for n in present if n in self._partitions}
+        if not by_partition:
+            raise WorkFailed(
+                "No client said which partition it holds; start nodes with a partition-id."
+            )
+        return [node for _, node in sorted(by_partition.items())]
+
+    def _ask(self, grid: Grid, nodes: list[int]) -> None:
+        questions = [Message(RecordDict(), node, MessageType.QUERY) for node in nodes]
+        for answer in grid.send_and_receive(questions, timeout=ASK_TIMEOUT):
+            node = answer.metadata.src_node_id
+            if answer.has_error():
+                log.warning("node %d did not say who it is: %s", node, answer.error.reason)
+            else:
+                self._partitions[node] = int(answer.content[METRICS][PARTITION])  # type: ignore[arg-type]
+
+    def _present(self, grid: Grid) -> list[int]:
+        """Node ids; the first time, wait until all are there or no more come."""
+        present = list(grid.get_node_ids())
+        if self._waited or len(present) >= self.clients:
+            self._waited = True
+            return present
+        started = changed = time.monotonic()
+        while len(present) < self.clients:
+            now = time.monotonic()
+            if present and now - changed > SETTLED:
+                log.warning(
+                    "%d of %d clients are here; going on with them.", len(present), self.clients
+                )
+                break
+            if now - started > self.patience:
+                raise WorkFailed(f"No client came within {self.patience:.0f} s.")
+            time.sleep(0.5)
+            seen = list(grid.get_node_ids())
+            changed = now if len(seen) != len(present) else changed
+            present = seen
+        self._waited = True
+        return present

@@ -1,0 +1,148 @@
+"""The rounds of a federation: send, wait, leave out what is unusable, aggregate, evaluate, write down.
+
+Flower's own `Strategy.start` cannot begin at round k and ends the run at the first reply that does
+not fit; everything else is asked of the strategy by Flower's own hooks.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from flwr.app import ArrayRecord, ConfigRecord, Message
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Strategy
+
+from fedpriv.errors import WorkFailed
+from fedpriv.state import State
+from fedpriv.wire import metrics_of, record_of, state_in, why_unusable
+from strategies.roster import Roster
+
+log = logging.getLogger(__name__)
+Record = dict[str, Any]
+
+
+class Listener(Protocol):
+    """Who wants to know how a run goes."""
+
+    def on_start(self, first: int, last: int) -> None: ...
+
+    def on_round(self, record: Record, state: State) -> None:
+        """A round ended; called before its checkpoint is written."""
+
+
+@dataclass(frozen=True)
+class Federated:
+    """What stays the same from round to round."""
+
+    strategy: Strategy
+    grid: Grid
+    roster: Roster
+    evaluate: Callable[[State], Mapping[str, float]]
+    min_clients: int = 1
+    timeout: float | None = None
+    on_round: Callable[[Record, State], None] = field(default=lambda record, state: None)
+
+    @property
+    def shares(self) -> bool:
+        return getattr(self.strategy, "shares", True)
+
+    def run(self, state: State, rounds: Iterable[int]) -> State:
+        """The state after the rounds; WorkFailed when too few clients answer."""
+        idle = 0
+        for server_round in rounds:
+            started = time.monotonic()
+            state, record = self.one(server_round, state)
+            enough = record["clients"] >= min(self.min_clients, record["asked"])
+            idle = 0 if enough else idle + 1
+            record["seconds"] = round(time.monotonic() - started, 4)
+            if idle >= getattr(self.strategy, "patience", 1):
+                raise WorkFailed(
+                    f"Round {server_round}: {record['clients']} of {record['asked']} clients gave a "
+                    f"usable answer, {self.min_clients} are needed. "
+                    + " ".join(f"Client {f['client']}: {f['why']}." for f in record["failed"][:3])
+                )
+            self.on_round(record, state)
+        return state
+
+    def one(self, server_round: int, state: State) -> tuple[State, Record]:
+        """One round: the next state and its line for rounds.jsonl."""
+        arrays = record_of(state)
+        messages = list(
+            self.strategy.configure_train(server_round, arrays, ConfigRecord(), self.grid)
+        )
+        replies = list(self.grid.send_and_receive(messages, timeout=self.timeout))
+        good, failed = self.screened(messages, replies, state if self.shares else None)
+        for failure in failed:
+            log.warning("round %d, client %s: %s", server_round, failure["client"], failure["why"])
+        record: Record = {
+            "round": server_round,
+            "asked": len(messages),
+            "clients": len(good),
+            "failed": failed,
+            "bytes-down": sum(map(array_bytes, messages)),
+            "bytes-up": sum(array_bytes(reply) for reply in good),
+        }
+        aggregated, metrics = self.strategy.aggregate_train(server_round, good)
+        record |= {f"train-{key}": value for key, value in metrics_of(metrics).items()}
+        spent = [value for reply in good if (value := epsilon_in(reply)) is not None]
+        if spent:
+            record["train-epsilon"] = max(spent)
+        if aggregated is not None:
+            state = state_in(aggregated)
+        record |= self.evaluated(server_round, state, record)
+        return state, record
+
+    def screened(
+        self, messages: list[Message], replies: list[Message], sent: State | None
+    ) -> tuple[list[Message], list[dict[str, Any]]]:
+        """Usable replies in partition order, and who failed why."""
+        answers = {reply.metadata.src_node_id: reply for reply in replies}
+        good, failed = [], []
+        for node in sorted((m.metadata.dst_node_id for m in messages), key=self.client):
+            reply = answers.get(node)
+            within = f" within {self.timeout:g} s" if self.timeout else ""
+            why = f"no answer{within}" if reply is None else why_unusable(reply, sent)
+            if why is None and reply is not None:
+                good.append(reply)
+            else:
+                failed.append({"client": self.client(node), "why": why})
+        return good, failed
+
+    def client(self, node: int) -> int:
+        return self.roster.partition(node)
+
+    def evaluated(self, server_round: int, state: State, record: Record) -> Record:
+        """Test-set figures of the server, and the clients' own when they keep a split."""
+        if not self.shares:
+            return {
+                "accuracy": record.pop("train-accuracy", 0.0),
+                "loss": record.pop("train-test-loss", 0.0),
+            }
+        figures = dict(self.evaluate(state))
+        asked = list(
+            self.strategy.configure_evaluate(
+                server_round, record_of(state), ConfigRecord(), self.grid
+            )
+        )
+        if asked:
+            replies = self.grid.send_and_receive(asked, timeout=self.timeout)
+            good = [reply for reply in replies if why_unusable(reply, None) is None]
+            own = metrics_of(self.strategy.aggregate_evaluate(server_round, good))
+            figures |= {f"client-{key}": value for key, value in own.items()}
+        return figures
+
+
+def array_bytes(message: Message) -> int:
+    """What a message's arrays weigh."""
+    if not message.has_content():
+        return 0
+    records: Iterable[ArrayRecord] = message.content.array_records.values()
+    return sum(len(array.data) for record in records for array in record.values())
+
+
+def epsilon_in(reply: Message) -> float | None:
+    """The privacy a client says it has spent."""
+    value = next(iter(reply.content.metric_records.values())).get("epsilon")
+    return float(value) if isinstance(value, int | float) else None

@@ -1,0 +1,28 @@
+"""Standalone: nobody shares, everybody trains for itself; the floor that sharing must beat (SPN fig. 7)."""
+
+from collections.abc import Iterable
+
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.serverapp import Grid
+
+from strategies.fedavg import FedAvg
+
+
+class Standalone(FedAvg):
+    """Every client keeps its own model; the metrics are the mean over clients."""
+
+    shares = False
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> list[Message]:
+        nodes = self.chosen(server_round, self.roster.nodes(grid))
+        return self.messages("train.standalone", nodes, server_round, arrays, config)
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        contents = [reply.content for reply in replies]
+        if not contents:
+            return None, None
+        return None, self.train_metrics_aggr_fn(contents, self.weighted_by_key)
