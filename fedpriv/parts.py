@@ -1,6 +1,7 @@
 """The parts a scenario names, made once per process: data, the clients' shares, the model."""
 
 import copy
+import json
 import random
 from collections.abc import Mapping
 from functools import lru_cache
@@ -14,24 +15,25 @@ from fedpriv.data.dataset import Dataset
 from fedpriv.data.partition import partition
 from fedpriv.rng import seed_of
 from fedpriv.scenario import Scenario
-from fedpriv.sections import Data
 from fedpriv.state import State, state_of
 
 
 @lru_cache(maxsize=4)
-def _dataset(data: Data, seed: int) -> Dataset:
-    dataset = DATASETS.build(data.name, {}, root=data.root or None)
-    return dataset if data.limit is None else dataset.limited(data.limit, seed)
+def _dataset(name: str, root: str, limit: int | None, options: str, seed: int) -> Dataset:
+    dataset = DATASETS.build(name, json.loads(options), root=root or None)
+    return dataset if limit is None else dataset.limited(limit, seed)
 
 
 def dataset_of(scenario: Scenario) -> Dataset:
     """The scenario's data, read once per process."""
-    return _dataset(scenario.data, scenario.seed)
+    data = scenario.data
+    options = json.dumps(dict(data.options), sort_keys=True)
+    return _dataset(data.name, data.root, data.limit, options, scenario.seed)
 
 
 @lru_cache(maxsize=4)
-def _prepared(data: Data, seed: int, part: str) -> tuple[Tensor, Tensor]:
-    dataset = _dataset(data, seed)
+def _prepared(text: str, part: str) -> tuple[Tensor, Tensor]:
+    dataset = dataset_of(Scenario.of({"scenario": text}))
     x, y = (
         (dataset.x_train, dataset.y_train) if part == "train" else (dataset.x_test, dataset.y_test)
     )
@@ -40,16 +42,23 @@ def _prepared(data: Data, seed: int, part: str) -> tuple[Tensor, Tensor]:
 
 def training_samples(scenario: Scenario) -> tuple[Tensor, Tensor]:
     """All training samples as a model takes them, shared by the clients of this process."""
-    return _prepared(scenario.data, scenario.seed, "train")
+    return _prepared(_data_text(scenario), "train")
 
 
 def test_samples(scenario: Scenario) -> tuple[Tensor, Tensor]:
-    return _prepared(scenario.data, scenario.seed, "test")
+    return _prepared(_data_text(scenario), "test")
+
+
+def _data_text(scenario: Scenario) -> str:
+    """What of a scenario decides its data, so that scenarios of one data set share them."""
+    return Scenario(seed=scenario.seed, data=scenario.data).text()
 
 
 @lru_cache(maxsize=4)
-def _shares(data: Data, clients: int, seed: int) -> list[np.ndarray]:
-    labels = _dataset(data, seed).y_train.numpy()
+def _shares(text: str, clients: int) -> list[np.ndarray]:
+    scenario = Scenario.of({"scenario": text})
+    data, seed = scenario.data, scenario.seed
+    labels = dataset_of(scenario).y_train.numpy()
     kind = "iid" if data.partition == "vertical" else data.partition
     return partition(
         labels,
@@ -63,7 +72,7 @@ def _shares(data: Data, clients: int, seed: int) -> list[np.ndarray]:
 
 def shares_of(scenario: Scenario, clients: int | None = None) -> list[np.ndarray]:
     """The sample numbers each client holds; the same on every machine for a seed."""
-    return _shares(scenario.data, clients or scenario.federation.clients, scenario.seed)
+    return _shares(_data_text(scenario), clients or scenario.federation.clients)
 
 
 @lru_cache(maxsize=8)

@@ -39,6 +39,7 @@ class Data:
     alpha: float = 0.5
     shards_per_client: int = 2
     limit: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the data set itself
 
     def __post_init__(self) -> None:
         between("data.alpha", self.alpha, 0, 1e6)

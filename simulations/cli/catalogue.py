@@ -1,6 +1,6 @@
 """`fedpriv scenarios` and `fedpriv list`."""
 
-from enum import Enum
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -10,7 +10,7 @@ from rich.table import Table
 out = Console()
 
 
-class Kind(str, Enum):
+class Kind(StrEnum):
     plugins = "plugins"
     attacks = "attacks"
     strategies = "strategies"
