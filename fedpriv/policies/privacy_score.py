@@ -1,0 +1,118 @@
+"""S_pri: how surely gradient matching walks from a random start to the transformed image."""
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import one_hot
+
+from fedpriv.engine.explicit import explicit_engine
+from fedpriv.gradients import Gradients, Outer, as_trained, gradients_at
+
+Reduction = Literal["global", "layer"]
+Rule = Literal["left", "trapezoid"]
+GradientOf = Callable[[Tensor, Tensor], Gradients]  # (R, C, H, W), (R,) -> (R, …) per parameter
+
+ROWS = 32  # gradients at once: more fall out of the cache and gain nothing
+
+
+def sample_gradients(model: nn.Module, shape: tuple[int, ...]) -> GradientOf:
+    """One gradient per sample, in eval mode: by the explicit passes if the model's layers have them."""
+    model = as_trained(model, "eval")
+    weights = {name: value.detach() for name, value in model.named_parameters()}
+    buffers = {name: value.detach() for name, value in model.named_buffers()}
+    engine = explicit_engine(model, weights, buffers, shape)
+    device = next(iter(weights.values())).device
+    classes = model(torch.zeros(1, *shape, device=device)).shape[-1]
+
+    @torch.no_grad()
+    def gradients(x: Tensor, y: Tensor) -> Gradients:
+        t = one_hot(y, classes).to(x.dtype)[:, None]
+        if engine is not None:
+            return engine.gradients_at(x[:, None], t)
+        return gradients_at(model, weights, buffers, True, x[:, None], t)
+
+    return gradients
+
+
+def picked(found: Gradients, rows: Tensor | slice) -> Gradients:
+    """The gradients of some of the samples."""
+    return {
+        name: Outer(values.rows[rows], values.columns[rows])
+        if isinstance(values, Outer)
+        else values[rows]
+        for name, values in found.items()
+    }
+
+
+def stacked(parts: Sequence[Gradients]) -> Gradients:
+    """The gradients of all samples of several calls."""
+
+    def joined(values: list[Tensor | Outer]) -> Tensor | Outer:
+        outer = [value for value in values if isinstance(value, Outer)]
+        if outer:
+            return Outer(
+                torch.cat([value.rows for value in outer]),
+                torch.cat([value.columns for value in outer]),
+            )
+        return torch.cat([value for value in values if isinstance(value, Tensor)])
+
+    return {name: joined([part[name] for part in parts]) for name in parts[0]}
+
+
+def _inner(a: Tensor | Outer, b: Tensor | Outer) -> Tensor:
+    """⟨a, b⟩ by row; an outer product of one sample never becomes a matrix."""
+    if isinstance(a, Outer) and isinstance(b, Outer):
+        return (a.rows * b.rows).sum((1, 2)) * (a.columns * b.columns).sum((1, 2))
+    assert isinstance(a, Tensor) and isinstance(b, Tensor)
+    return torch.linalg.vecdot(a.flatten(1), b.flatten(1))
+
+
+def similarity(a: Gradients, b: Gradients, reduction: Reduction = "global") -> Tensor:
+    """GradSim (ATS eq. 5) row by row: the cosine over all parameters, or the parameters' mean cosine.
+
+    "layer" is what the released code computes. A gradient that vanishes resembles nothing: 0.
+    """
+    dot = torch.stack([_inner(a[name], b[name]) for name in a])
+    own = torch.stack([_inner(values, values) for values in a.values()])
+    other = torch.stack([_inner(values, values) for values in b.values()])
+    if reduction == "global":
+        dot, own, other = (part.sum(0, keepdim=True) for part in (dot, own, other))
+    return (dot / (own * other).sqrt().clamp_min(1e-30)).mean(0)
+
+
+def curve(
+    gradients: GradientOf,
+    start: Tensor,
+    target: Tensor,
+    y: Tensor,
+    points: int = 10,
+    reduction: Reduction = "global",
+    at_start: Gradients | None = None,
+) -> Tensor:
+    """GradSim(x'(j/K), T(x)) for j = 0 … K, (B, K + 1), along the straight line of ATS eq. 6.
+
+    `at_start` are the gradients at `start`, if known: they depend on no policy.
+    """
+    shares = torch.arange(1, points + 1, dtype=target.dtype, device=target.device) / points
+    shares = shares.view(1, -1, *[1] * (target.ndim - 1))
+    several = max(1, ROWS // points)
+    curves = []
+    for rows in torch.arange(len(target), device=target.device).split(several):
+        x0, x, labels = start[rows], target[rows], y[rows]
+        path = torch.lerp(x0[:, None], x[:, None], shares).flatten(0, 1)  # its last point is x
+        found = gradients(path, labels.repeat_interleave(points))
+        ends = torch.arange(points - 1, len(path), points, device=x.device)
+        first = gradients(x0, labels) if at_start is None else picked(at_start, rows)
+        begins = similarity(first, picked(found, ends), reduction)
+        onwards = similarity(found, picked(found, ends.repeat_interleave(points)), reduction)
+        curves.append(torch.cat([begins[:, None], onwards.view(len(x), points)], 1))
+    return torch.cat(curves)
+
+
+def area(curve: Tensor, rule: Rule = "left") -> Tensor:
+    """The area under each curve (B, K + 1): ATS eq. 7, or the released code's trapezoids."""
+    if rule == "left":
+        return curve[:, :-1].mean(1)
+    return ((curve[:, :-1] + curve[:, 1:]) / 2).mean(1)

@@ -1,0 +1,104 @@
+"""Scorer: the two models and the images by which every candidate policy is judged."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+
+from fedpriv.errors import BadData
+from fedpriv.gradients import Gradients
+from fedpriv.policies.accuracy_score import accuracy_score
+from fedpriv.policies.policy import Policy
+from fedpriv.policies.privacy_score import (
+    ROWS,
+    GradientOf,
+    Reduction,
+    Rule,
+    area,
+    curve,
+    picked,
+    sample_gradients,
+    stacked,
+)
+from fedpriv.policies.transforms import check_images
+from fedpriv.rng import generator
+
+REMEMBERED = 256 * 2**20  # bytes of gradients at the starting images that a process keeps
+
+
+@dataclass(eq=False)
+class Scorer:
+    """Scores of policies, the same whatever the order, the batching or the machine.
+
+    All policies are judged on the same images, starting images and batches, and a policy's chances
+    depend on its name, the image and the seed alone: differences between policies are theirs.
+    """
+
+    semi_trained: nn.Module  # M^s of ATS alg. 1
+    untrained: nn.Module  # M^r
+    x: Tensor  # (N, C, H, W) uint8, for S_pri
+    y: Tensor
+    batches: Tensor  # (rounds, B, C, H, W) uint8, for S_acc
+    mean: Sequence[float]
+    std: Sequence[float]
+    points: int = 10
+    reduction: Reduction = "global"
+    rule: Rule = "left"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_images(self.x)
+        if self.x.dtype != torch.uint8:
+            raise BadData(f"Policies are searched on uint8 images, got {self.x.dtype}.")
+
+    def privacy(self, policy: Policy, first: int, last: int) -> list[float]:
+        """GradSim's area for images `first` to `last` − 1, whose mean is S_pri (ATS eq. 7)."""
+        draw = policy.draw(len(self.x), generator(self.seed, "privacy", policy))
+        rows = slice(first, last)
+        target = self._normalised(policy.apply(self.x[rows], draw[rows]))
+        found = curve(
+            self._gradients,
+            self._starts[rows],
+            target,
+            self.y[rows],
+            self.points,
+            self.reduction,
+            self._at_start and picked(self._at_start, rows),
+        )
+        return area(found, self.rule).tolist()
+
+    def accuracy(self, policy: Policy, first: int, last: int) -> list[float]:
+        """S_acc of rounds `first` to `last` − 1 (ATS eq. 10), of which the mean counts."""
+        return [
+            float(accuracy_score(self.untrained, self._normalised(policy(batch, chances))))
+            for batch, chances in (
+                (self.batches[turn], generator(self.seed, "accuracy", policy, turn))
+                for turn in range(first, last)
+            )
+        ]
+
+    @cached_property
+    def _gradients(self) -> GradientOf:
+        return sample_gradients(self.semi_trained, tuple(self.x.shape[1:]))
+
+    @cached_property
+    def _starts(self) -> Tensor:
+        """x_0: uniform noise, one picture per image."""
+        noise = torch.rand(self.x.shape, generator=generator(self.seed, "start"))
+        return self._normalised(noise.to(self.x.device))
+
+    def _normalised(self, x: Tensor) -> Tensor:
+        x = x.float() / 255 if x.dtype == torch.uint8 else x
+        mean, std = (x.new_tensor(part).view(-1, 1, 1) for part in (self.mean, self.std))
+        return (x - mean) / std
+
+    @cached_property
+    def _at_start(self) -> Gradients | None:
+        """The gradients at the starting images, or None if they would take too much memory."""
+        size = sum(value.numel() * value.element_size() for value in self.semi_trained.parameters())
+        if size * len(self.x) > REMEMBERED:
+            return None
+        pairs = zip(self._starts.split(ROWS), self.y.split(ROWS), strict=True)
+        return stacked([self._gradients(start, y) for start, y in pairs])
