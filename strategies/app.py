@@ -77,6 +77,7 @@ def server_app(listener: Listener | None = None) -> ServerApp:
             strategy=strategy_of(scenario, roster),
             grid=grid,
             roster=roster,
+            seed=scenario.seed,
             evaluate=Evaluation(scenario),
             min_clients=scenario.federation.min_clients,
             timeout=scenario.federation.timeout,

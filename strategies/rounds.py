@@ -15,6 +15,8 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
 from fedpriv.errors import WorkFailed
+from fedpriv.parts import seed_everything
+from fedpriv.rng import seed_of
 from fedpriv.state import State
 from fedpriv.wire import metrics_of, record_of, state_in, why_unusable
 from strategies.roster import Roster
@@ -39,6 +41,7 @@ class Federated:
     strategy: Strategy
     grid: Grid
     roster: Roster
+    seed: int
     evaluate: Callable[[State], Mapping[str, float]]
     min_clients: int = 1
     timeout: float | None = None
@@ -68,6 +71,8 @@ class Federated:
 
     def one(self, server_round: int, state: State) -> tuple[State, Record]:
         """One round: the next state and its line for rounds.jsonl."""
+        self.roster.nodes(self.grid)
+        seed_everything(seed_of(self.seed, "server", server_round))  # Flower samples globally
         arrays = record_of(state)
         messages = list(
             self.strategy.configure_train(server_round, arrays, ConfigRecord(), self.grid)
