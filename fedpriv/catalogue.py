@@ -1,10 +1,17 @@
-"""DATASETS and MODELS: the names people type."""
+"""DATASETS, MODELS and METRICS: the names people type."""
 
 from torch import nn
 
+from fedpriv.data import vision
 from fedpriv.data.dataset import Dataset
 from fedpriv.data.embedded import mnist_5k
+from fedpriv.data.signals import har
 from fedpriv.data.synthetic import synthetic
+from fedpriv.data.tabular import adult
+from fedpriv.metrics.features import cosine_similarity
+from fedpriv.metrics.images import mse, psnr, rmse, ssim
+from fedpriv.metrics.metric import Metric, fixed
+from fedpriv.metrics.perceptual import perceptual
 from fedpriv.models.alexnet import alexnet
 from fedpriv.models.convnet import convnet
 from fedpriv.models.dlnet import dlnet
@@ -19,6 +26,29 @@ DATASETS: Registry[Dataset] = Registry(
     "data",
     {
         "mnist-5k": Entry(mnist_5k, "5,000 MNIST digits, 28×28, no download", "LeCun 1998"),
+        "mnist": Entry(vision.builder(vision.MNIST), "70,000 digits, 28×28", "LeCun 1998"),
+        "fashion-mnist": Entry(
+            vision.builder(vision.FASHION_MNIST), "pieces of clothing, 28×28", "Xiao 2017; ATS"
+        ),
+        "cifar10": Entry(
+            vision.builder(vision.CIFAR10), "ten kinds of objects, 32×32", "Krizhevsky 2009; SPN"
+        ),
+        "cifar100": Entry(
+            vision.builder(vision.CIFAR100),
+            "a hundred kinds of objects, 32×32",
+            "Krizhevsky 2009; ATS",
+        ),
+        "svhn": Entry(vision.builder(vision.SVHN), "house numbers, 32×32", "Netzer 2011; SPN"),
+        "fairface": Entry(
+            vision.builder(vision.FAIRFACE),
+            "faces with gender, age and race, 48×48",
+            "Karkkainen 2021",
+        ),
+        "olivetti": Entry(
+            vision.builder(vision.OLIVETTI), "faces of forty persons, 64×64", "AT&T 1994"
+        ),
+        "adult": Entry(adult, "census rows, 133 columns; sex and race", "Kohavi 1996; ARS"),
+        "har": Entry(har, "activities of thirty persons, 6×128 signals", "Reyes-Ortiz 2015; RAN"),
         "synthetic": Entry(synthetic, "made-up images, table or signals, for tests"),
     },
 )
@@ -34,5 +64,18 @@ MODELS: Registry[nn.Module] = Registry(
         "convnet": Entry(convnet, "eight convolutions with BatchNorm", "ATS sect. 5.1"),
         "resnet20": Entry(resnet20, "ResNet20; width 64 is ResNet20-4", "ATS sect. 5.1"),
         "mlp": Entry(mlp, "fully connected layers, for images and tables"),
+    },
+)
+
+# METRICS.build(name, options)(guess, truth) -> (N,), on pictures in [0, 1]
+METRICS: Registry[Metric] = Registry(
+    "metric",
+    {
+        "psnr": Entry(fixed(psnr, "high", "dB"), "peak signal-to-noise ratio", "ATS eq. 2"),
+        "ssim": Entry(fixed(ssim, "high"), "structural similarity", "ARS sect. 5.1.3"),
+        "rmse": Entry(fixed(rmse, "low"), "relative error ‖x* − x‖ / ‖x‖", "SPN sect. 4.1"),
+        "mse": Entry(fixed(mse, "low"), "mean squared error", "ARS sect. 5.1.3"),
+        "cosine": Entry(fixed(cosine_similarity, "high"), "cosine similarity", "ARL table 1"),
+        "features": Entry(perceptual, "distance of deep features, pluggable network", "ARL eq. 4"),
     },
 )

@@ -6,7 +6,7 @@ from fedpriv.models.parts import ACTIVATIONS, Activation, Init, checked, initial
 
 
 def alexnet(
-    channels: int, size: int, classes: int, activation: Activation = "relu", init: Init = "default"
+    channels: int, size: int, classes: int, activation: Activation = "relu", init: Init = "kaiming"
 ) -> nn.Module:
     """Five convolutions, 64-192-384-256-256, three poolings, linear 256 and classes (SPN table 4)."""
     checked("alexnet", channels, size, classes, smallest=8)

@@ -7,7 +7,7 @@ from torch import nn
 from fedpriv.errors import BadOption
 
 Activation = Literal["sigmoid", "tanh", "relu"]
-Init = Literal["default", "uniform"]
+Init = Literal["default", "uniform", "kaiming"]
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     "sigmoid": nn.Sigmoid,
@@ -17,10 +17,18 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 
 
 def initialised(model: nn.Module, init: Init, width: float = 0.3) -> nn.Module:
-    """`model` with all weights and biases uniform(−width, width) if asked for (SPN table 2)."""
+    """`model` with its weights drawn as asked for; "default" is torch's own way.
+
+    "uniform" draws weights and biases from (−width, width) (SPN table 2), "kaiming" the weights of
+    linear and convolutional layers as kaiming_uniform (SPN table 3).
+    """
     if init == "uniform":
         for parameter in model.parameters():
             nn.init.uniform_(parameter, -width, width)
+    elif init == "kaiming":
+        for layer in model.modules():
+            if isinstance(layer, nn.Linear | nn.Conv2d):
+                nn.init.kaiming_uniform_(layer.weight, nonlinearity="relu")
     return model
 
 

@@ -9,7 +9,7 @@ GROUPS = 32
 
 
 def vgg16(
-    channels: int, size: int, classes: int, activation: Activation = "relu", init: Init = "default"
+    channels: int, size: int, classes: int, activation: Activation = "relu", init: Init = "kaiming"
 ) -> nn.Module:
     """Thirteen 3×3 convolutions, each with GroupNorm, five poolings, linear 256 and classes (SPN table 5).
 

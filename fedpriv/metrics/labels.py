@@ -1,0 +1,64 @@
+"""Distances of labels and participants, F1, MCC (SPN sect. 4.1, ARS tables 3 and 5, ARL table 1)."""
+
+import torch
+from torch import Tensor
+
+from fedpriv.errors import BadInput
+
+
+def classes_of(guess: Tensor) -> Tensor:
+    """Class indices from indices (N,) or from scores (N, K)."""
+    return guess.argmax(dim=-1) if guess.dim() > 1 else guess
+
+
+def hit(guess: Tensor, truth: Tensor) -> Tensor:
+    """1 where the label is recovered, (N,)."""
+    guess = classes_of(guess)
+    if guess.shape != truth.shape:
+        raise BadInput(f"{len(guess)} labels cannot be compared with {len(truth)}.")
+    return (guess == truth).double()
+
+
+def categorical_distance(guess: Tensor, truth: Tensor) -> float:
+    """The share that differs: a category is right, at distance 0, or wrong, at distance 1."""
+    return float(1 - hit(guess, truth).mean())
+
+
+def membership_distance(guess: Tensor, truth: Tensor) -> float:
+    """dist_m(y*, y), the mean categorical distance of recovered labels (SPN sect. 4.1)."""
+    return categorical_distance(guess, truth)
+
+
+def tracing_distance(guess: Tensor, truth: Tensor) -> float:
+    """dist_t(x), the mean categorical distance of recovered participants (SPN sect. 4.1, alg. 6)."""
+    return categorical_distance(guess, truth)
+
+
+def confusion(guess: Tensor, truth: Tensor, classes: int) -> Tensor:
+    """How often class j is said of class i, (K, K), rows the truth."""
+    guess = classes_of(guess)
+    if guess.shape != truth.shape or not len(truth):
+        raise BadInput(f"{len(guess)} predictions cannot be scored against {len(truth)} labels.")
+    return torch.bincount(truth * classes + guess, minlength=classes**2).view(classes, classes)
+
+
+def f1(guess: Tensor, truth: Tensor, classes: int = 2) -> float:
+    """F1 of class 1 for two classes, else the mean over classes; 0 for a class never met."""
+    table = confusion(guess, truth, classes).double()
+    both = table.sum(dim=0) + table.sum(dim=1)
+    each = 2 * table.diagonal() / both.clamp_min(1)
+    return float(each[1] if classes == 2 else each.mean())
+
+
+def mcc(guess: Tensor, truth: Tensor, classes: int = 2) -> float:
+    """Matthews' correlation, for any number of classes; 0 if either side has one class only."""
+    table = confusion(guess, truth, classes).double()
+    said, true, total = table.sum(dim=0), table.sum(dim=1), table.sum()
+    covariance = table.trace() * total - said @ true
+    spread = (total**2 - said @ said) * (total**2 - true @ true)
+    return float(covariance / spread.sqrt()) if spread > 0 else 0.0
+
+
+def rate_equal(predictions: Tensor, fixed: int) -> float:
+    """The share of an attacker's predictions equal to the fixed class r (ARS sect. 5.1.3)."""
+    return float((classes_of(predictions) == fixed).double().mean())

@@ -1,0 +1,81 @@
+"""A distance of deep features with a pluggable network (LPIPS kind; ARL eq. 4)."""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from fedpriv.metrics.metric import Metric
+from fedpriv.registry import imported
+
+Features = Callable[[Tensor], list[Tensor]]  # pictures (N, C, H, W) -> maps (N, Cᵢ, Hᵢ, Wᵢ)
+
+
+class RandomFeatures(nn.Module):
+    """Three stages of fixed random filters, the same on every machine.
+
+    Nothing is downloaded or trained. Random filters see structure, not meaning: give a trained
+    network for claims about faces or objects.
+    """
+
+    def __init__(self, channels: int, width: int = 32, seed: int = 0) -> None:
+        super().__init__()
+        draw = torch.Generator().manual_seed(seed)
+        widths = (channels, width, 2 * width, 4 * width)
+        self.stages = nn.ModuleList(
+            nn.Conv2d(a, b, 3, stride=2, padding=1) for a, b in pairwise(widths)
+        )
+        for parameter in self.parameters():
+            deviation = parameter[0].numel() ** -0.5 if parameter.dim() > 1 else 0.1
+            parameter.data.normal_(0, deviation, generator=draw)
+            parameter.requires_grad_(False)
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        maps = []
+        for stage in self.stages:
+            x = stage(x).relu()
+            maps.append(x)
+        return maps
+
+
+def stages_of(model: nn.Sequential) -> Features:
+    """The output of every convolution block of a Sequential classifier, as features."""
+
+    def features(x: Tensor) -> list[Tensor]:
+        maps = []
+        for layer in model:
+            x = layer(x)
+            if x.dim() == 4 and not isinstance(layer, nn.Conv2d | nn.BatchNorm2d | nn.GroupNorm):
+                maps.append(x)
+        return maps
+
+    return features
+
+
+def feature_distance(guess: Tensor, truth: Tensor, features: Features) -> Tensor:
+    """Sum over layers of the mean squared difference of unit-length feature vectors, (N,)."""
+    total = torch.zeros(len(guess), dtype=torch.double)
+    with torch.no_grad():
+        for a, b in zip(features(guess.float()), features(truth.float()), strict=True):
+            gap = normalize(a, dim=1) - normalize(b, dim=1)
+            total += gap.square().sum(dim=1).mean(dim=(1, 2)).double().cpu()
+    return total
+
+
+def perceptual(network: str = "") -> Metric:
+    """A metric with the network at `pkg.module:Name`, a callable from pictures to feature maps.
+
+    Without one, random filters of a fixed seed.
+    """
+    given: Features | None = imported(network, "network") if network else None
+    made: dict[int, Features] = {}
+
+    def compare(guess: Tensor, truth: Tensor) -> Tensor:
+        channels = guess.shape[1]
+        if channels not in made:
+            made[channels] = given or RandomFeatures(channels)
+        return feature_distance(guess, truth, made[channels])
+
+    return Metric(compare, leaks="low")

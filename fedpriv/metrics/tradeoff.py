@@ -1,0 +1,59 @@
+"""Privacy against accuracy: PPC points and regions, CAP, Pareto front (SPN def. 1, eq. 1; RAN fig. 3)."""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+from fedpriv.errors import BadInput
+
+Region = Literal["green", "white", "red"]
+
+
+def ppc(clean: float, added: float) -> float:
+    """m = log₁₀(‖B_I‖ / ‖E_B‖ + 1) from the norms of the clean and the added gradient (SPN fig. 5).
+
+    0 is pure perturbation; nothing added is infinite.
+    """
+    if clean < 0 or added < 0 or math.isnan(clean) or math.isnan(added):
+        raise BadInput(f"Norms cannot be negative or NaN; got {clean} and {added}.")
+    if added == 0:
+        return math.inf
+    return math.log10(clean / added + 1)
+
+
+def region(m: float) -> Region:
+    """The colour of SPN fig. 5 at m.
+
+    Green: ‖E_B‖ > ‖B_I‖, where reconstruction must fail (SPN theorem 2.2). Red: the ratio is
+    in the tens or above, where pixels are disclosed. White: between the two.
+    """
+    ratio = 10**m - 1 if m < 300 else math.inf
+    if ratio < 1:
+        return "green"
+    return "red" if ratio >= 10 else "white"
+
+
+def cap(accuracies: Sequence[float], distances: Sequence[float]) -> float:
+    """Calibrated averaged performance: the mean of accuracy × distance over settings (SPN eq. 1)."""
+    if len(accuracies) != len(distances) or not len(accuracies):
+        raise BadInput(
+            f"CAP needs an accuracy and a distance for each setting; got {len(accuracies)} "
+            f"and {len(distances)}."
+        )
+    return math.fsum(a * d for a, d in zip(accuracies, distances, strict=True)) / len(accuracies)
+
+
+def pareto(points: Sequence[Sequence[float]]) -> list[int]:
+    """Indices of the points no other is at least as good as in all and better in one (RAN fig. 3).
+
+    Higher is better in every coordinate; equal points all stay. In the order of the first one.
+    """
+
+    def beaten(point: Sequence[float]) -> bool:
+        return any(
+            all(b >= a for a, b in zip(point, other, strict=True)) and tuple(other) != tuple(point)
+            for other in points
+        )
+
+    front = [i for i, point in enumerate(points) if not beaten(point)]
+    return sorted(front, key=lambda i: tuple(points[i]))
