@@ -19,6 +19,7 @@ from fedpriv.sections import (
     Defence,
     Federation,
     Malicious,
+    Representation,
     Spec,
     Sweep,
     Training,
@@ -42,6 +43,7 @@ class Scenario:
     training: Training = Training()
     federation: Federation = Federation()
     strategy: Mapping[str, Any] = field(default_factory=dict)  # options of federation.strategy
+    representation: Representation | None = None  # codes are shared instead of updates
     plugins: tuple[Spec, ...] = ()  # the order is the order
     attacks: tuple[Attack, ...] = ()
     malicious: Malicious | None = None
@@ -178,7 +180,13 @@ def from_tables(tables: Mapping[str, Any]) -> Scenario:
 
 
 def _section(key: str, value: Any) -> Any:
-    whole = {"data": Data, "training": Training, "federation": Federation, "sweep": Sweep}
+    whole = {
+        "data": Data,
+        "training": Training,
+        "federation": Federation,
+        "representation": Representation,
+        "sweep": Sweep,
+    }
     named = {"attacks": Attack, "malicious": Malicious}
     rows = {"variants": Variant, "defences": Defence}
     if key in whole:

@@ -161,6 +161,47 @@ class Malicious:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Representation:
+    """Codes instead of updates: who encodes how, what is learned from the pool, who is curious."""
+
+    autoencoder: str = "mlp"
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the autoencoder
+    layer: str = ""  # the layer whose output is shared; "" is the last, "input" the sample itself
+    tasks: tuple[str, ...] = ("label",)  # "label" or an attribute of the data set
+    private: tuple[str, ...] = ()  # attributes that nobody should read off the codes
+    initiator: int = -1  # the party that trains the encoder; -1 is the one with most samples
+    learner: Literal["server", "clients"] = "server"  # who trains on the pool
+    encoder_epochs: int = 10
+    decoder_epochs: int = 10  # of substitute decoders and attribute classifiers
+    task_epochs: int = 10
+    batch_size: int = 64
+    lr: float = 1e-3
+    parties: int = 3  # vertical: the columns are divided among so many, whoever takes part
+    label_party: int = 0
+    missing: float = 0.0  # vertical: the share of rows that a party does not have
+    publish_encoders: bool = False  # vertical: whether codes of chosen samples can be had
+    curious: int = -1  # the party that attacks the others, -1 the last; vertical: an outsider
+    curious_samples: int = 1000  # vertical: the outsider's rows, which no party holds
+    victims: int = 256  # samples of each other party that attacks are scored on
+    attacks: tuple[Mapping[str, Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("encoder_epochs", "decoder_epochs", "task_epochs", "batch_size", "parties"):
+            at_least(f"representation.{name.replace('_', '-')}", getattr(self, name), 1)
+        between("representation.lr", self.lr, 0, 1e3)
+        at_least("representation.victims", self.victims, 1)
+        if not self.tasks:
+            raise BadOption("representation.tasks must name at least one task, such as 'label'.")
+        if not 0 <= self.missing < 1:
+            raise BadOption(f"representation.missing must be in [0, 1), got {self.missing}.")
+        if not 0 <= self.label_party < self.parties:
+            raise BadOption(
+                f"representation.label-party is {self.label_party}, but there are "
+                f"{self.parties} parties, 0 to {self.parties - 1}."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Variant:
     """A row of a comparison: a name and the settings in which it differs."""
 

@@ -1,0 +1,97 @@
+"""Fit a decoder z -> x, needed by defence and attack alike (ARS eq. 8, 11; ARL eq. 1-5, 7-8; RAN eq. 3)."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss
+
+from fedpriv.eager import skip_compiler
+from fedpriv.training import batches, fit, outputs
+
+Features = Callable[[Tensor], list[Tensor]]
+
+
+def fit_decoder(
+    decoder: nn.Module,
+    z: Tensor,
+    x: Tensor,
+    *,
+    draw: torch.Generator,
+    epochs: int = 20,
+    batch: int = 64,
+    lr: float = 1e-3,
+) -> nn.Module:
+    """The decoder that minimises ‖x − Dec(z)‖² (ARS eq. 8, ARL eq. 1, RAN eq. 3), frozen."""
+    fit(decoder, z, x, draw=draw, epochs=epochs, batch=batch, lr=lr, loss=mse_loss)
+    return frozen(decoder)
+
+
+def frozen(network: nn.Module) -> nn.Module:
+    """In eval mode and without gradients of its own; inputs may still have theirs."""
+    return network.eval().requires_grad_(False)
+
+
+def perceptual_loss(guess: Tensor, x: Tensor, features: Features) -> Tensor:
+    """‖g(x̂) − g(x)‖² over the feature maps of g, the mean of each (ARL eq. 4, 8)."""
+    pairs = zip(features(guess), features(x), strict=True)
+    return torch.stack([mse_loss(a, b) for a, b in pairs]).sum()
+
+
+def fooling_loss(critic: nn.Module, guess: Tensor) -> Tensor:
+    """The decoder's GAN loss (ARL eq. 2).
+
+    log(1 − D(x̂)) has no slope where D is sure; −log D(x̂) has the same fixed points.
+    """
+    said = critic(guess)
+    return binary_cross_entropy_with_logits(said, torch.ones_like(said))
+
+
+def critic_loss(critic: nn.Module, guess: Tensor, x: Tensor) -> Tensor:
+    """Real pictures are ones, decoded ones zeros (ARL eq. 3)."""
+    real, false = critic(x), critic(guess.detach())
+    return binary_cross_entropy_with_logits(
+        real, torch.ones_like(real)
+    ) + binary_cross_entropy_with_logits(false, torch.zeros_like(false))
+
+
+def fit_strong_decoder(
+    decoder: nn.Module,
+    z: Tensor,
+    x: Tensor,
+    *,
+    draw: torch.Generator,
+    critic: nn.Module | None = None,
+    features: Features | None = None,
+    mu1: float = 0.0,
+    mu2: float = 0.0,
+    epochs: int = 20,
+    batch: int = 64,
+    lr: float = 1e-3,
+) -> nn.Module:
+    """min over Dec of L_p + μ1·L_adv + μ2·L_perc, max over D of L_D (ARL eq. 5), frozen."""
+    skip_compiler()
+    stepper = torch.optim.Adam(decoder.parameters(), lr=lr)
+    judge = None if critic is None else torch.optim.Adam(critic.parameters(), lr=lr)
+    decoder.train()
+    for _ in range(epochs):
+        for chosen in batches(len(x), batch, draw):
+            guess = decoder(z[chosen])
+            if critic is not None and judge is not None:
+                judge.zero_grad()
+                critic_loss(critic, guess, x[chosen]).backward()
+                judge.step()
+            loss = mse_loss(guess, x[chosen])
+            if critic is not None:
+                loss = loss + mu1 * fooling_loss(critic, guess)
+            if features is not None:
+                loss = loss + mu2 * perceptual_loss(guess, x[chosen], features)
+            stepper.zero_grad()
+            loss.backward()
+            stepper.step()
+    return frozen(decoder)
+
+
+def decoded(decoder: nn.Module, z: Tensor) -> Tensor:
+    """Dec(z), batch by batch."""
+    return outputs(decoder, z)
