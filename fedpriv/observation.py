@@ -1,7 +1,6 @@
 """Observation: all that a server knows of one client's update, on disk without pickle."""
 
 import json
-import os
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
@@ -135,8 +134,8 @@ class Observation:
             save_file(tensors, part)
             text = Path(unfinished) / "facts.json"
             text.write_text(json.dumps(self.facts, indent=1) + "\n")
-            os.replace(part, path)
-            os.replace(text, path.with_suffix(".json"))
+            part.replace(path)
+            text.replace(path.with_suffix(".json"))
         return path
 
     @classmethod
@@ -149,7 +148,8 @@ class Observation:
             facts = json.loads(path.with_suffix(".json").read_text())
         except (OSError, SafetensorError, ValueError) as error:
             raise BadObservation(f"{path.name} cannot be read: {error}.") from error
-        return cls(**_part(tensors, path.name), **_known(facts, path.name))
+        sent, received = _parts(tensors, path.name)
+        return cls(sent=sent, received=received, **_known(facts, path.name))
 
     @classmethod
     def of_gradient(cls, sent: State, gradient: State, *, lr: float = 1.0, **facts: Any) -> Self:
@@ -213,18 +213,16 @@ def _plain(value: Tensor) -> Tensor:
     return value.detach().cpu().clone(memory_format=torch.contiguous_format)
 
 
-def _part(tensors: State, name: str) -> dict[str, State]:
-    found = {
-        part.rstrip("/"): {
-            key.removeprefix(part): value for key, value in tensors.items() if key.startswith(part)
-        }
+def _parts(tensors: State, name: str) -> tuple[State, State]:
+    sent, received = (
+        {key.removeprefix(part): value for key, value in tensors.items() if key.startswith(part)}
         for part in (_SENT, _RECEIVED)
-    }
-    if not found["sent"] or not found["received"]:
+    )
+    if not sent or not received:
         raise BadObservation(
             f"{name} is no observation: it holds no '{_SENT}…' and '{_RECEIVED}…' tensors."
         )
-    return found
+    return sent, received
 
 
 def _known(facts: Any, name: str) -> dict[str, Any]:

@@ -76,7 +76,7 @@ class Reconstruction:
             loss=self.loss.numpy(),
             facts=np.array(json.dumps(facts)),
         )
-        os.replace(part, path)
+        part.replace(path)
         return path
 
     @classmethod
@@ -85,8 +85,16 @@ class Reconstruction:
         try:
             with np.load(path, allow_pickle=False) as file:
                 facts = json.loads(str(file["facts"]))
-                tensors = {key: torch.from_numpy(file[key]) for key in ("x", "labels", "loss")}
+                x, labels, loss = (torch.from_numpy(file[key]) for key in ("x", "labels", "loss"))
         except (OSError, ValueError, KeyError, BadZipFile) as error:
             raise BadInput(f"'{path}' is no reconstruction: {error}.") from error
-        listed = {key: tuple(facts[key]) for key in ("names", "mean", "std")}
-        return cls(**tensors, **listed, seconds=facts["seconds"], extra=facts["extra"])
+        return cls(
+            x=x,
+            labels=labels,
+            loss=loss,
+            seconds=facts["seconds"],
+            names=tuple(facts["names"]),
+            mean=tuple(facts["mean"]),
+            std=tuple(facts["std"]),
+            extra=facts["extra"],
+        )

@@ -205,8 +205,8 @@ def _flattens(node: fx.Node) -> bool:
     rest = node.args[1:]
     if node.target in (torch.flatten, "flatten"):
         start = rest[0] if rest else node.kwargs.get("start_dim", 0)
-        return start == 1 and len(rest) < 2 and "end_dim" not in node.kwargs
-    return len(rest) == 2 and rest[1] == -1 and isinstance(rest[0], fx.Node)
+        return bool(start == 1 and len(rest) < 2 and "end_dim" not in node.kwargs)
+    return bool(len(rest) == 2 and rest[1] == -1 and isinstance(rest[0], fx.Node))
 
 
 def _called(node: fx.Node) -> Callable[[Tensor], Tensor]:
@@ -214,7 +214,7 @@ def _called(node: fx.Node) -> Callable[[Tensor], Tensor]:
     target, args, kwargs = node.target, node.args[1:], dict(node.kwargs)
     if isinstance(target, str):
         return lambda a: getattr(a, target)(*args, **kwargs)
-    return lambda a: target(a, *args, **kwargs)  # type: ignore[operator]
+    return lambda a: target(a, *args, **kwargs)
 
 
 def _simple(module: nn.Module, path: str) -> Rule:

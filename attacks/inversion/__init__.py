@@ -1,0 +1,1 @@
+"""Gradient inversion, from parts that compose."""

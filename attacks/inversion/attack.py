@@ -1,0 +1,221 @@
+"""Gradient inversion: search for the input whose gradient is the observed one."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from attacks.inversion.initialisers import Initialiser, box, gaussian
+from attacks.inversion.labels import LabelGuess, joint
+from attacks.inversion.matching import Matching, by_gradient
+from attacks.inversion.optimizers import Evaluate, MakeOptimizer, Setting
+from attacks.inversion.priors import Prior, flat
+from fedpriv.engine.memory import keep_pages, rows_that_fit
+from fedpriv.errors import BadObservation, BadOption
+from fedpriv.gradients import Distance
+from fedpriv.observation import Observation
+from fedpriv.reconstruction import Reconstruction
+from fedpriv.state import State
+from fedpriv.victims import Victims, stack
+
+log = logging.getLogger(__name__)
+
+Seen = Observation | Sequence[Observation] | Victims
+Progress = Callable[[float, float], None]  # part done, median of the best losses
+_LOOK = 10  # steps between looks at who is finished
+
+
+def identity(x: Tensor) -> Tensor:
+    return x
+
+
+def victims_of(seen: Seen) -> Victims:
+    """What an attack is called with, as victims with updates that are not zero."""
+    if isinstance(seen, Observation):
+        seen = [seen]
+    victims = seen if isinstance(seen, Victims) else stack(seen)
+    sizes = torch.stack([victims.delta[key].flatten(1).abs().amax(1) for key in victims.weights])
+    for name, size in zip(victims.names, sizes.amax(0).tolist(), strict=True):
+        if size == 0:
+            raise BadObservation(
+                f"{name}: the update is zero everywhere, so that there is nothing to invert; leave it out."
+            )
+    return victims
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """When a row is finished: its loss is below `tolerance` times the first one, or it fell by less than
+    the part `least` in the last `patience` steps (0: never)."""
+
+    tolerance: float = 0.0
+    patience: int = 0
+    least: float = 0.01
+
+
+@dataclass(frozen=True)
+class GradientInversion:
+    """Search for x, and the labels, whose gradient matches the observed one (ATS eq. 1, SPN alg. 5).
+
+    `transform` is what a client is known to do to x before training (a searched policy), and must be
+    differentiable. `restarts` searches run side by side, and the one with the smallest loss is kept; when
+    one reaches the tolerance, those of the same victim stop too. `memory` in gigabytes bounds how many run
+    at once.
+    """
+
+    distance: Distance
+    optimizer: MakeOptimizer
+    labels: LabelGuess = joint
+    init: Initialiser = gaussian
+    prior: Prior = flat
+    match: Matching = by_gradient
+    transform: Callable[[Tensor], Tensor] = identity
+    steps: int = 300
+    restarts: int = 1
+    stopping: Stopping = field(default_factory=Stopping)
+    seed: int = 0
+    memory: float = 1.5
+    progress: Progress | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "restarts"):
+            if getattr(self, name) < 1:
+                raise BadOption(f"{name} must be at least 1, got {getattr(self, name)}.")
+        if self.memory <= 0:
+            raise BadOption(f"memory must be above 0 gigabytes, got {self.memory}.")
+
+    def __call__(self, seen: Seen) -> Reconstruction:
+        started = time.perf_counter()
+        keep_pages()
+        victims = victims_of(seen)
+        fit = rows_that_fit(victims, self.memory)
+        pairs = [(v, r) for v in range(len(victims)) for r in range(self.restarts)]
+        size = fit // self.restarts * self.restarts or fit
+        chunks = [pairs[start : start + size] for start in range(0, len(pairs), size)]
+        searches = []
+        for number, chunk in enumerate(chunks):
+            search = _Search(self, victims.rows([v for v, _ in chunk]), [r for _, r in chunk])
+            searches.append(search)
+            search.run(lambda part, loss, n=number: self._report((n + part) / len(chunks), loss))
+            if search.interrupted:
+                break
+        x, y, losses = (
+            torch.cat([getattr(search, what) for search in searches])
+            for what in ("best_x", "best_y", "best")
+        )
+        rows = [v for v, _ in pairs[: len(losses)]]
+        chosen = [_smallest(losses, rows, v) for v in dict.fromkeys(rows)]
+        labels = y.argmax(-1) if y.is_floating_point() else y
+        return Reconstruction(
+            x=x[chosen],
+            labels=labels[chosen],
+            loss=losses[chosen],
+            seconds=time.perf_counter() - started,
+            names=tuple(victims.names[rows[row]] for row in chosen),
+            mean=victims.facts.mean,
+            std=victims.facts.std,
+            extra={
+                "evaluations": sum(search.evaluations for search in searches),
+                "steps": max(search.taken for search in searches),
+                "interrupted": any(search.interrupted for search in searches),
+            },
+        )
+
+    def _report(self, part: float, loss: float) -> None:
+        if self.progress is not None:
+            self.progress(part, loss)
+
+
+def _smallest(losses: Tensor, rows: list[int], victim: int) -> int:
+    return min(
+        (row for row, v in enumerate(rows) if v == victim), key=lambda row: losses[row].item()
+    )
+
+
+class _Search:
+    """One chunk of rows on its way; the best point of each row is kept, so that it can end at any time."""
+
+    def __init__(
+        self, attack: GradientInversion, victims: Victims, restarts: Sequence[int]
+    ) -> None:
+        self.attack, self.victims, self.names = attack, victims, victims.names
+        facts = victims.facts
+        y = attack.labels(victims, restarts, attack.seed)
+        self.fixed = None if y.is_floating_point() else y
+        x = attack.init(victims, restarts, attack.seed)
+        self.free = [x] if self.fixed is not None else [x, y]
+        self.best_x, self.best_y = x.clone(), y.clone()
+        self.best = torch.full((len(victims),), torch.inf)
+        self.active = torch.arange(len(victims))
+        self.target = attack.match.target(victims)
+        bounds = box(facts) if facts.mean or len(facts.input_shape) == 3 else None
+        self.optimizer = attack.optimizer(Setting(attack.steps, bounds))
+        self.evaluations, self.taken, self.interrupted = 0, 0, False
+        self.history: list[Tensor] = []
+
+    def run(self, report: Progress) -> None:
+        try:
+            for step in range(self.attack.steps):
+                before = [value.clone() for value in self.free]
+                losses = self.optimizer.step(self.free, self.evaluate)
+                self._keep(losses, before)
+                self.taken = step + 1
+                if step % _LOOK == 0:
+                    report(step / self.attack.steps, self.best.median().item())
+                    self._drop_finished()
+                    if not len(self.active):
+                        return
+            losses, _ = self.evaluate(self.free, None)
+            self._keep(losses, self.free)
+        except KeyboardInterrupt:
+            self.interrupted = True
+            log.warning("interrupted: the best guesses so far are kept")
+
+    def evaluate(self, free: list[Tensor], rows: Tensor | None) -> tuple[Tensor, list[Tensor]]:
+        """Losses and gradients at `free`, whose rows are `rows` of the active ones."""
+        attack, victims, target, fixed = self.attack, self.victims, self.target, self.fixed
+        if rows is not None:
+            victims = victims.rows(rows)
+            target = {key: value[rows] for key, value in target.items()}
+            fixed = None if fixed is None else fixed[rows]
+        self.evaluations += len(free[0])
+        free = [value.detach().requires_grad_() for value in free]
+        y = free[1] if fixed is None else fixed
+        found = attack.match.found(victims, attack.transform(free[0]), y)
+        losses = attack.distance(found, target) + attack.prior(free[0], victims)
+        gradients = torch.autograd.grad(losses.sum(), free)
+        return losses.detach(), list(gradients)
+
+    def _keep(self, losses: Tensor, at: list[Tensor]) -> None:
+        better = losses < self.best[self.active]
+        rows = self.active[better]
+        self.best[rows] = losses[better]
+        self.best_x[rows] = at[0][better]
+        if self.fixed is None:
+            self.best_y[rows] = at[1][better]
+
+    def _drop_finished(self) -> None:
+        stopping = self.attack.stopping
+        if not (stopping.tolerance or stopping.patience):
+            return
+        self.history.append(self.best.clone())
+        reached = self.best <= stopping.tolerance * self.history[0]
+        won = {self.names[row] for row in reached.nonzero().flatten().tolist()}
+        finished = torch.tensor([name in won for name in self.names])
+        back = stopping.patience // _LOOK
+        if back and len(self.history) > back:
+            earlier = self.history[-1 - back]
+            finished |= self.best > earlier * (1 - stopping.least)
+        left = ~finished[self.active]
+        if left.sum() > 0.8 * len(left):
+            return
+        keep = left.nonzero().flatten()
+        self.active = self.active[keep]
+        self.free = [value[keep] for value in self.free]
+        self.fixed = None if self.fixed is None else self.fixed[keep]
+        self.target = {key: value[keep] for key, value in self.target.items()}
+        self.victims = self.victims.rows(keep)
+        self.optimizer.rows(keep)

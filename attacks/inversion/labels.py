@@ -1,0 +1,92 @@
+"""Guesses of the labels: read from the last layer's gradient, or searched for along with x."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from attacks.head import head_of
+from fedpriv.errors import BadOption
+from fedpriv.rng import generator
+from fedpriv.victims import Victims
+
+LabelGuess = Callable[[Victims, Sequence[int], int], Tensor]  # victims, their restarts, seed
+
+
+def joint(victims: Victims, restarts: Sequence[int], seed: int) -> Tensor:
+    """Logits (V, B, C) at random, to be searched for together with x (DLG, SPN alg. 5)."""
+    shape = (victims.slots, victims.facts.classes)
+    return torch.stack(
+        [
+            torch.randn(shape, generator=generator(seed, "labels", name, restart))
+            for name, restart in zip(victims.names, restarts, strict=True)
+        ]
+    )
+
+
+def sign_counts(bias_gradient: Tensor) -> Tensor:
+    """The one class whose bias gradient is negative, p − 1 against p (iDLG); (V, C) -> (V,)."""
+    return bias_gradient.argmin(1)
+
+
+def evidence(weight: Tensor, bias: Tensor | None) -> Tensor:
+    """(V, C) with the sign of the bias gradient: itself, or the row sums where there is no bias.
+
+    Features behind a ReLU or a sigmoid are not negative, so that a row's sum has its delta's sign.
+    """
+    return weight.sum(2) if bias is None else bias
+
+
+def class_counts(weight: Tensor, bias: Tensor, own: Tensor, own_bias: Tensor, batch: int) -> Tensor:
+    """How many samples of each class the batch held: n = B (p̄ − ∇b), rounded to add up to B.
+
+    p̄ is what the model says of the batch's mean features, which the rows of absent classes give as
+    ∇W/∇b (the idea of iLRG). weight: (V, C, F), bias: (V, C); own, own_bias: the head itself.
+    """
+    absent = bias.clamp_min(0)
+    features = (weight * (absent > 0).unsqueeze(2)).sum(1) / absent.sum(1, keepdim=True).clamp_min(
+        1e-20
+    )
+    chances = torch.einsum("vf,vcf->vc", features, own.expand(len(bias), -1, -1))
+    chances = (chances + own_bias).softmax(1)
+    wanted = batch * (chances - bias)
+    counts = wanted.clamp_min(0).floor()
+    for row, (count, want) in enumerate(zip(counts, wanted, strict=True)):
+        missing = batch - int(count.sum())
+        order = (want - count).argsort(descending=missing > 0)
+        for step in range(abs(missing)):
+            candidates = order if missing > 0 else order[count[order] > 0]
+            counts[row, candidates[step % len(candidates)]] += 1 if missing > 0 else -1
+    return counts.long()
+
+
+def from_sign(victims: Victims, restarts: Sequence[int], seed: int) -> Tensor:
+    """Class indices (V, B) from the last layer: exact for one sample, counts for more (iDLG, iLRG)."""
+    head, batch = head_of(victims), victims.slots
+    if batch == 1:
+        return sign_counts(evidence(head.weight, head.bias)).unsqueeze(1)
+    prefix = f"{head.path}." if head.path else ""
+    own = victims.weights[f"{prefix}weight"]
+    if head.bias is None:
+        seen = evidence(head.weight, None)
+        order = seen.argsort(1)[:, : min(batch, seen.shape[1])]
+        return order[:, torch.arange(batch) % order.shape[1]].sort(1).values
+    own_bias = victims.weights[f"{prefix}bias"]
+    counts = class_counts(head.weight, head.bias, own, own_bias, batch)
+    classes = torch.arange(counts.shape[1])
+    return torch.stack([classes.repeat_interleave(count) for count in counts])
+
+
+def known(labels: Tensor) -> LabelGuess:
+    """Labels (V, B) that the attacker has from elsewhere, in the order of the victims' names."""
+
+    def given(victims: Victims, restarts: Sequence[int], seed: int) -> Tensor:
+        distinct = list(dict.fromkeys(victims.names))
+        if labels.shape != (len(distinct), victims.slots):
+            raise BadOption(
+                f"known labels must have the shape {(len(distinct), victims.slots)}, got "
+                f"{tuple(labels.shape)}."
+            )
+        return labels[[distinct.index(name) for name in victims.names]]
+
+    return given

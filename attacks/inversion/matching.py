@@ -1,0 +1,36 @@
+"""What of an update is compared with what a guess would have sent."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from fedpriv.gradients import Gradients
+from fedpriv.state import State
+from fedpriv.victims import Victims
+
+
+@dataclass(frozen=True)
+class Matching:
+    """`target(victims)` was observed; `found(victims, x, y)` is what x and y give instead."""
+
+    target: Callable[[Victims], State]
+    found: Callable[[Victims, Tensor, Tensor], Gradients]
+
+
+by_gradient = Matching(
+    target=lambda victims: victims.gradient,
+    found=lambda victims, x, y: victims.factors_at(x, y),
+)
+
+
+def _per_step(victims: Victims, delta: State) -> State:
+    """−Δ/(lr · steps): the scale of a gradient, so that distances and priors keep their weights."""
+    scale = -1 / (victims.facts.lr * victims.facts.local_steps)
+    return {key: delta[key] * scale for key in victims.weights}
+
+
+by_replay = Matching(
+    target=lambda victims: _per_step(victims, victims.delta),
+    found=lambda victims, x, y: _per_step(victims, victims.update_at(x, y)),
+)

@@ -1,0 +1,117 @@
+"""What images look like, before any gradient is seen. A prior: (x, victims) -> (V,)."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from fedpriv.victims import Victims
+
+Prior = Callable[[Tensor, Victims], Tensor]
+
+
+def flat(x: Tensor, victims: Victims) -> Tensor:
+    """No preference."""
+    return x.new_zeros(len(x))
+
+
+def total_variation(x: Tensor) -> Tensor:
+    """mean |∂x| + mean |∂y| per victim; x: (V, B, C, H, W)."""
+    across = x.diff(dim=-1).abs().flatten(1).mean(1)
+    return across + x.diff(dim=-2).abs().flatten(1).mean(1)
+
+
+def tv(weight: float) -> Prior:
+    """Neighbouring pixels are alike; nothing is asked of what is no image."""
+    return lambda x, victims: weight * total_variation(x) if x.ndim == 5 else flat(x, victims)
+
+
+def norm(weight: float) -> Prior:
+    """Values are small: weight · mean x²."""
+    return lambda x, victims: weight * x.square().flatten(1).mean(1)
+
+
+def group(weight: float) -> Prior:
+    """Restarts of one victim agree: the squared distance to their mean (GradInversion)."""
+
+    def penalty(x: Tensor, victims: Victims) -> Tensor:
+        numbers = {name: i for i, name in enumerate(dict.fromkeys(victims.names))}
+        member = torch.tensor([numbers[name] for name in victims.names])
+        sums = x.new_zeros(len(numbers), *x.shape[1:]).index_add(0, member, x.detach())
+        sizes = torch.bincount(member).to(x)
+        means = sums / sizes.view(-1, *[1] * (x.ndim - 1))
+        return weight * (x - means[member]).square().flatten(1).mean(1)
+
+    return penalty
+
+
+def batch_statistics(weight: float) -> Prior:
+    """Feature means and variances are those of the BatchNorm layers (GradInversion).
+
+    A client that trains in train mode moves its running statistics by `momentum` towards those of its
+    batch and sends them back: for one local step the batch's own are read off exactly.
+    """
+
+    def penalty(x: Tensor, victims: Victims) -> Tensor:
+        wanted = _statistics(victims)
+        if not wanted:
+            return flat(x, victims)
+        found: dict[str, tuple[Tensor, Tensor]] = {}
+        hooks = [
+            module.register_forward_pre_hook(_collect(found, path))
+            for path, module in victims.model.named_modules()
+            if path in wanted
+        ]
+        try:
+            terms = []
+            for row in range(len(x)):
+                state = {
+                    key: value if victims.shared else value[row]
+                    for key, value in {**victims.weights, **victims.buffers}.items()
+                }
+                functional_call(victims.model, state, (x[row],))
+                gaps = [
+                    (found[path][0] - mean[row]).square().mean()
+                    + (found[path][1] - var[row]).square().mean()
+                    for path, (mean, var) in wanted.items()
+                ]
+                terms.append(torch.stack(gaps).sum())
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return weight * torch.stack(terms)
+
+    return penalty
+
+
+def _collect(
+    found: dict[str, tuple[Tensor, Tensor]], path: str
+) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
+    def hook(module: nn.Module, args: tuple[Tensor, ...]) -> None:
+        a = args[0].transpose(0, 1).flatten(1)
+        found[path] = (a.mean(1), a.var(1, unbiased=False))
+
+    return hook
+
+
+def _statistics(victims: Victims) -> dict[str, tuple[Tensor, Tensor]]:
+    """(V, C) means and variances per BatchNorm layer."""
+    sent, wanted = victims.facts.sent, {}
+    for path, module in victims.model.named_modules():
+        key = f"{path}.running_mean"
+        if not isinstance(module, _BatchNorm) or key not in victims.delta:
+            continue
+        pair = []
+        for kind in ("running_mean", "running_var"):
+            moved, start = victims.delta[f"{path}.{kind}"], sent[f"{path}.{kind}"].float()
+            exact = victims.facts.mode == "train" and victims.facts.local_steps == 1
+            pair.append(start + moved / (module.momentum or 0.1) if exact else start + moved)
+        wanted[path] = (pair[0], pair[1])
+    return wanted
+
+
+def total(*priors: Prior) -> Prior:
+    """The sum of priors is a prior."""
+    return lambda x, victims: torch.stack([prior(x, victims) for prior in priors]).sum(0)
