@@ -1,0 +1,66 @@
+"""Which candidates are worth another look: rules of a race in which all see the same images.
+
+Rows are candidates, columns images (S_pri) or rounds (S_acc), so that two candidates differ by
+paired values, whose spread is far smaller than that of either.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def stages(total: int, first: int) -> list[int]:
+    """`first`, twice that, … up to `total`: what each stage of a race has seen."""
+    found = [min(first, total)]
+    while found[-1] < total:
+        found.append(min(2 * found[-1], total))
+    return found
+
+
+def doubt(values: Tensor, against: Tensor) -> Tensor:
+    """(C,): the standard error of mean(values − against); values (C, n), against (n,) or a number."""
+    difference = values - against
+    if values.shape[1] < 2:
+        return torch.full((len(values),), torch.inf, dtype=values.dtype)
+    return difference.std(1) / values.shape[1] ** 0.5
+
+
+def may_be_among_the_lowest(values: Tensor, keep: int, doubts: float) -> Tensor:
+    """(C,) True for candidates not clearly above the `keep`-th lowest mean."""
+    means = values.mean(1)
+    if len(means) <= keep:
+        return torch.ones_like(means, dtype=torch.bool)
+    last = means.argsort()[keep - 1]
+    spread = doubt(values, values[last])
+    spread = torch.maximum(spread, spread.median())
+    return means - means[last] <= doubts * spread
+
+
+def may_cross(values: Tensor, cut: float, doubts: float, moves_too: bool = False) -> Tensor:
+    """(C,) True for candidates whose mean is not clearly on one side of `cut`.
+
+    A cut made from the candidates' own means moves with the columns as they do (`moves_too`).
+    A spread seen in few columns may be small by chance: none counts as smaller than the median.
+    """
+    spread = doubt(values, values.mean(0) if moves_too else values.new_zeros(()))
+    spread = torch.maximum(spread, spread.median())
+    return (values.mean(1) - cut).abs() <= doubts * spread
+
+
+def completed(values: Sequence[Sequence[float]]) -> list[float]:
+    """What each candidate's mean would be over all columns that any candidate has seen.
+
+    Candidates that left early saw other images or rounds than the rest: they are moved by as much as
+    those that stayed differ between what was seen then and all that was seen in the end.
+    """
+    most = max(map(len, values))
+    stayed = torch.tensor([row for row in values if len(row) == most], dtype=torch.float64).mean(0)
+    return [
+        float(
+            torch.tensor(row, dtype=torch.float64).mean()
+            + stayed.mean()
+            - stayed[: len(row)].mean()
+        )
+        for row in values
+    ]

@@ -1,0 +1,179 @@
+"""The search for policies (ATS alg. 1), as a race: S_acc first, then S_pri on more and more images."""
+
+import logging
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedpriv.errors import BadOption, WorkFailed
+from fedpriv.policies.journal import Journal, Kind, Task
+from fedpriv.policies.policy import LONGEST, Policy, random_policies
+from fedpriv.policies.policy_set import Candidate
+from fedpriv.policies.race import completed, may_be_among_the_lowest, may_cross, stages
+from fedpriv.policies.scorer import Scorer
+from fedpriv.rng import generator
+
+log = logging.getLogger(__name__)
+Finished = tuple[Task, list[float]]
+Spread = Callable[[Sequence[Task]], Iterable[Finished]]  # tasks in, scores out, in any order
+Stage = Callable[[str, int], None]  # told what begins, and of how many tasks
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """How many candidates, how many to keep, and how carefully to choose."""
+
+    candidates: int = 1500  # C_max
+    keep: int = 10  # n
+    threshold: float | None = None  # T_acc as a number …
+    quantile: float = 0.5  # … or as the share of the candidates that it turns away
+    images: int = 100
+    rounds: int = 10
+    longest: int = LONGEST
+    race: bool = True  # False scores every candidate in full
+    doubts: float = 2.0  # standard errors by which a candidate must lose to leave the race
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("candidates", "keep", "images", "rounds", "longest"):
+            if getattr(self, name) < 1:
+                raise BadOption(f"{name} must be at least 1, got {getattr(self, name)}.")
+        if self.keep > self.candidates:
+            raise BadOption(
+                f"keep is {self.keep} but there are {self.candidates} candidates; lower it."
+            )
+        if not 0 <= self.quantile < 1:
+            raise BadOption(
+                f"quantile must be in [0, 1), got {self.quantile}; 0.5 turns half of them away."
+            )
+        if not self.doubts > 0:
+            raise BadOption(f"doubts must be above 0, got {self.doubts}.")
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search decided: candidates best first among the kept, T_acc, and the work it took."""
+
+    candidates: tuple[Candidate, ...]
+    threshold: float
+    kept: tuple[str, ...]
+
+
+def in_this_process(scorer: Scorer) -> Spread:
+    """Tasks one after another."""
+    return lambda tasks: (done(scorer, task) for task in tasks)
+
+
+def done(scorer: Scorer, task: Task) -> Finished:
+    """A task and its scores."""
+    score = scorer.accuracy if task.kind == "accuracy" else scorer.privacy
+    return task, score(Policy.parse(task.policy), task.first, task.last)
+
+
+def search(
+    settings: Search,
+    spread: Spread,
+    journal: Journal,
+    on_stage: Stage = lambda what, count: None,
+    on_done: Callable[[Task], None] = lambda task: None,
+) -> Found:
+    """The `keep` policies of lowest S_pri among those whose S_acc reaches T_acc (ATS alg. 1)."""
+
+    def values(names: Sequence[str], kind: Kind, until: int) -> Tensor:
+        tasks = journal.missing(names, kind, until)
+        if tasks:
+            on_stage(kind, len(tasks))
+            for task, scores in spread(tasks):
+                journal.add(task, scores)
+                on_done(task)
+        known = [journal.scores[kind][name][:until] for name in names]
+        return torch.tensor(known, dtype=torch.float64)
+
+    chances = generator(settings.seed, "candidates")
+    names = [str(p) for p in random_policies(settings.candidates, chances, settings.longest)]
+    rounds = _judged(settings, names, values)
+    threshold, able = _able(settings, rounds)
+    if not able:
+        raise WorkFailed(_too_few(settings, rounds, able, threshold, values))
+    if len(able) < settings.keep:
+        log.warning(_too_few(settings, rounds, able, threshold, values))
+    images = _raced(settings, able, values)
+    kept = [name for name in images if len(images[name]) == settings.images]
+    kept = sorted(kept, key=lambda name: sum(images[name]))[: settings.keep]
+    accuracy = dict(zip(names, completed(list(rounds.values())), strict=True))
+    privacy = dict(zip(images, completed(list(images.values())), strict=True))
+    candidates = [
+        Candidate(
+            policy=name,
+            accuracy=accuracy[name],
+            rounds=len(rounds[name]),
+            privacy=privacy.get(name),
+            images=len(images.get(name, ())),
+            kept=name in kept,
+        )
+        for name in names
+    ]
+    return Found(tuple(candidates), threshold, tuple(kept))
+
+
+Scores = dict[str, list[float]]  # by policy, in the order of images or rounds
+Values = Callable[[Sequence[str], Kind, int], Tensor]
+
+
+def _threshold(settings: Search, accuracy: Sequence[float]) -> float:
+    if settings.threshold is not None:
+        return settings.threshold
+    return float(torch.tensor(accuracy, dtype=torch.float64).quantile(settings.quantile))
+
+
+def _judged(settings: Search, names: list[str], values: Values) -> Scores:
+    """S_acc round by round: more rounds for those near the threshold."""
+    scores: Scores = {}
+    close = names
+    for until in stages(settings.rounds, 2 if settings.race else settings.rounds):
+        found = values(close, "accuracy", until)
+        scores |= dict(zip(close, found.tolist(), strict=True))
+        threshold = _threshold(settings, completed([scores[name] for name in names]))
+        moves_too = settings.threshold is None  # a quantile shares the luck of the rounds
+        open_ = may_cross(found, threshold, settings.doubts, moves_too).tolist()
+        close = [name for name, stays in zip(close, open_, strict=True) if stays]
+        if not close:
+            break
+    return {name: scores[name] for name in names}
+
+
+def _able(settings: Search, rounds: Scores) -> tuple[float, list[str]]:
+    """T_acc, and who reaches it."""
+    accuracy = completed(list(rounds.values()))
+    threshold = _threshold(settings, accuracy)
+    pairs = zip(rounds, accuracy, strict=True)
+    return threshold, [name for name, score in pairs if score >= threshold]
+
+
+def _too_few(
+    settings: Search, rounds: Scores, able: list[str], threshold: float, values: Values
+) -> str:
+    """What to say when fewer reach T_acc than are to be kept: the threshold that would do."""
+    ranked = [
+        name for _, name in sorted(zip(completed(list(rounds.values())), rounds, strict=True))
+    ]
+    best = values(ranked[-2 * settings.keep :], "accuracy", settings.rounds).mean(1).sort().values
+    enough = math.floor(float(best[-settings.keep]) * 1e4) / 1e4
+    return (
+        f"{len(able)} of {len(rounds)} candidates reach the accuracy threshold {threshold:.4g}; "
+        f"{enough} would leave {settings.keep}."
+    )
+
+
+def _raced(settings: Search, names: list[str], values: Values) -> Scores:
+    """S_pri image by image; a candidate that cannot win any more sees no further images."""
+    scores: Scores = {}
+    for until in stages(settings.images, 8 if settings.race else settings.images):
+        found = values(names, "privacy", until)
+        scores |= dict(zip(names, found.tolist(), strict=True))
+        open_ = may_be_among_the_lowest(found, settings.keep, settings.doubts).tolist()
+        names = [name for name, stays in zip(names, open_, strict=True) if stays]
+    return scores

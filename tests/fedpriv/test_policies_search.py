@@ -1,0 +1,204 @@
+"""The race finds what scoring everything in full would have found, for less, and can be resumed."""
+
+import json
+
+import pytest
+import torch
+from torch import nn
+
+from fedpriv.errors import BadFolder, BadOption, WorkFailed
+from fedpriv.policies import Policy
+from fedpriv.policies.figure import draw
+from fedpriv.policies.journal import Journal, Task
+from fedpriv.policies.policy_set import Candidate, PolicySet
+from fedpriv.policies.race import completed, may_be_among_the_lowest, may_cross, stages
+from fedpriv.policies.scorer import Scorer
+from fedpriv.policies.search import Search, in_this_process, search
+from fedpriv.rng import generator
+
+
+def scores(task):
+    """Made-up scores: a policy's own level, an image's or a round's own, and a little noise."""
+    level = torch.rand((), generator=generator(0, task.kind, task.policy))
+    rows = range(task.first, task.last)
+    shared = [torch.rand((), generator=generator(0, task.kind, row)) for row in rows]
+    noise = [torch.randn((), generator=generator(0, *task[:2], row)) * 0.05 for row in rows]
+    return [float(level + a + b) for a, b in zip(shared, noise, strict=True)]
+
+
+class Counted:
+    """A spread that counts the scores it was asked for, and may stop in the middle."""
+
+    def __init__(self, most=10**9):
+        self.asked, self.most = 0, most
+
+    def __call__(self, tasks):
+        for task in tasks:
+            self.asked += task.last - task.first
+            if self.asked > self.most:
+                raise KeyboardInterrupt
+            yield task, scores(task)
+
+
+def test_stages_double_until_all_is_seen():
+    assert stages(100, 8) == [8, 16, 32, 64, 100]
+    assert stages(5, 8) == [5]
+
+
+def test_who_may_still_win():
+    columns = torch.rand(30, generator=generator(1, "columns"), dtype=torch.float64)
+    noise = torch.randn((4, 30), generator=generator(1), dtype=torch.float64) * 0.01
+    noise -= noise.mean(1, keepdim=True)
+    values = torch.tensor([[0.1], [0.2], [0.2001], [0.9]]) + noise + columns
+    assert may_be_among_the_lowest(values, 2, 2.0).tolist() == [True, True, True, False]
+    assert may_be_among_the_lowest(values, 4, 2.0).all()
+    cut = float(values[1].mean())
+    assert may_cross(values, cut, 2.0, moves_too=True).tolist() == [False, True, True, False]
+    assert may_cross(values, cut, 4.0).tolist() == [True, True, True, False]
+
+
+def test_means_of_those_who_left_early_are_moved_to_where_the_others_went():
+    found = completed([[1.0, 3.0, 8.0], [0.0, 4.0, 8.0], [5.0, 5.0]])
+    assert found == pytest.approx([4.0, 4.0, 5.0 + 4.0 - 2.0])
+
+
+def test_the_race_keeps_what_full_scoring_keeps_for_less():
+    settings = Search(candidates=120, keep=6, images=64)
+    full, raced = Counted(), Counted()
+    exhaustive = search(Search(candidates=120, keep=6, images=64, race=False), full, Journal({}))
+    ours = search(settings, raced, Journal({}))
+    ours_mean, best_mean = (
+        sum(sum(scores(Task(name, "privacy", 0, 64))) for name in found.kept) / 6 / 64
+        for found in (ours, exhaustive)
+    )
+    assert len(ours.kept) == 6
+    assert ours_mean == pytest.approx(best_mean, rel=0.02)
+    assert raced.asked < full.asked / 2
+    assert ours.threshold == pytest.approx(exhaustive.threshold, abs=0.05)
+
+
+def test_what_is_kept_was_scored_in_full_and_passed_the_threshold():
+    found = search(Search(candidates=60, keep=5, images=40), Counted(), Journal({}))
+    rows = {row.policy: row for row in found.candidates}
+    assert len(rows) == 60
+    for name in found.kept:
+        assert rows[name].images == 40 and rows[name].kept
+        assert rows[name].accuracy >= found.threshold
+    kept = [rows[name].privacy for name in found.kept]
+    assert kept == sorted(kept)
+    assert sum(row.kept for row in rows.values()) == 5
+
+
+def test_an_interrupted_search_goes_on_where_it_was(tmp_path):
+    settings, path = Search(candidates=40, keep=4, images=32), tmp_path / "scores.jsonl"
+    whole = Counted()
+    expected = search(settings, whole, Journal({"seed": 0}))
+    with pytest.raises(KeyboardInterrupt):
+        search(settings, Counted(most=100), Journal({"seed": 0}, path))
+    with path.open("a") as file:
+        file.write('["3-1-7", "privacy", 0, 8, [0.1,')  # the line that was being written
+    rest = Counted()
+    assert search(settings, rest, Journal({"seed": 0}, path)) == expected
+    assert rest.asked < whole.asked
+    again = Counted()
+    assert search(settings, again, Journal({"seed": 0}, path)) == expected
+    assert again.asked == 0
+
+
+def test_a_journal_of_other_settings_or_another_kind_is_refused(tmp_path):
+    path = tmp_path / "scores.jsonl"
+    Journal({"seed": 0}, path).add(Task("3", "privacy", 0, 1), [0.5])
+    assert Journal({"seed": 0}, path).scores["privacy"] == {"3": [0.5]}
+    with pytest.raises(BadFolder, match="seed was 0, now 1"):
+        Journal({"seed": 1}, path)
+    path.write_text('{"seed": 0}\n["3", "privacy", 0, 2, [0.5]]\n')
+    with pytest.raises(BadFolder, match="line 2"):
+        Journal({"seed": 0}, path)
+    path.write_text("policies\n")
+    with pytest.raises(BadFolder, match="no journal"):
+        Journal({"seed": 0}, path)
+
+
+def test_a_search_without_survivors_names_the_threshold_that_leaves_enough():
+    settings = Search(candidates=20, keep=3, threshold=9.0, images=8)
+    with pytest.raises(WorkFailed, match="0 of 20 candidates") as caught:
+        search(settings, Counted(), Journal({}))
+    best = float(str(caught.value).split(";")[1].split()[0])
+    again = Search(candidates=20, keep=3, threshold=best, images=8)
+    assert len(search(again, Counted(), Journal({})).kept) == 3
+
+
+def test_fewer_survivors_than_wanted_are_all_kept(caplog):
+    settings = Search(candidates=20, keep=15, quantile=0.5, images=8)
+    assert len(search(settings, Counted(), Journal({})).kept) == 10
+    assert "would leave 15" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"candidates": 0},
+        {"keep": 0},
+        {"candidates": 5, "keep": 6},
+        {"quantile": 1.0},
+        {"images": 0},
+        {"doubts": 0},
+    ],
+)
+def test_settings_out_of_range_are_refused(options):
+    with pytest.raises(BadOption):
+        Search(**options)
+
+
+def test_a_real_search_keeps_the_most_private_of_its_candidates():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(400, 4))
+    x = torch.randint(256, (24, 1, 12, 12), generator=generator(1), dtype=torch.uint8)
+    parts = (model, model, x[:8], torch.arange(8) % 4, x.view(3, 8, 1, 12, 12))
+    scorer = Scorer(*parts, (0.5,), (0.25,), points=3)
+    settings = Search(candidates=12, keep=3, images=8, rounds=3)
+    found = search(settings, in_this_process(scorer), Journal({}))
+    for name in found.kept:
+        mean = sum(scorer.privacy(Policy.parse(name), 0, 8)) / 8
+        row = next(row for row in found.candidates if row.policy == name)
+        assert row.privacy == pytest.approx(mean, abs=1e-5)
+    others = [r.privacy for r in found.candidates if r.privacy is not None and not r.kept]
+    assert max(r.privacy for r in found.candidates if r.kept) <= min(others)
+
+
+@pytest.fixture
+def result():
+    rows = [
+        Candidate("3-1-7", -1.2, 10, 0.2, 100, True),
+        Candidate("3-18-28", -1.3, 10, 0.25, 100, True),
+        Candidate("43-18-18", -1.1, 4, 0.3, 100, True),
+        Candidate("0", -1.4, 4, 0.6, 8),
+        Candidate("5", -9.0, 2),
+    ]
+    kept = tuple(row.policy for row in rows if row.kept)
+    return PolicySet(kept, "cifar100", "resnet20", -1.5, tuple(rows), {"seed": 1}, {"seconds": 2.0})
+
+
+def test_the_result_is_read_back_as_written(result, tmp_path):
+    path = tmp_path / "policies.json"
+    result.save(path)
+    assert PolicySet.load(path) == result
+    assert json.loads(path.read_text())["hybrid"] == str(result.hybrid()) == "3-1-7+43-18-18"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"policies": ["3-1-77"], "data": "a", "model": "b", "threshold": 0}', "null"],
+)
+def test_what_is_no_result_is_refused(text, tmp_path):
+    path = tmp_path / "policies.json"
+    with pytest.raises(BadFolder, match="cannot be read"):
+        PolicySet.load(path)
+    path.write_text(text)
+    with pytest.raises(BadFolder, match="no result"):
+        PolicySet.load(path)
+
+
+def test_the_figure_is_a_picture(result, tmp_path):
+    draw(result, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
