@@ -9,6 +9,9 @@ from flwr.clientapp import ClientApp
 
 from clients.catalogue import plugin_of
 from clients.job import Job, fit, make_job, own_split, share_of
+from clients.persistence import persistent
+from clients.representation import learn_pool, publish_encoder, share_codes, share_columns
+from clients.terms import REFUSED, on_own_terms
 from fedpriv.errors import FedprivError
 from fedpriv.parts import loaded, model_of, test_samples, training_samples
 from fedpriv.scenario import Scenario
@@ -17,9 +20,6 @@ from fedpriv.training import evaluate as evaluated
 from fedpriv.wire import ARRAYS, CONFIG, METRICS, PARTITION, ROUND, Memory, content, state_in
 
 Handler = Callable[[Message, Context], Message]
-REFUSED = (
-    451  # the code of an error reply: the client read the message and will not or cannot follow it
-)
 OWN_MODEL = "own-model"
 
 log = logging.getLogger(__name__)
@@ -39,6 +39,10 @@ def answering(handler: Handler) -> Handler:
     return answer
 
 
+def round_of(message: Message) -> int:
+    return int(message.content[CONFIG][ROUND])
+
+
 def reply(message: Message, state: State | None, metrics: dict[str, float]) -> Message:
     return Message(content(state, **{METRICS: MetricRecord(metrics)}), reply_to=message)
 
@@ -48,17 +52,17 @@ def trained(
 ) -> tuple[Job, dict]:
     """One round of local training: the job when it has ended, and its figures."""
     plugin = plugin_of(scenario.plugins)
-    server_round = int(message.content[CONFIG][ROUND])
+    server_round = round_of(message)
     job = plugin.on_setup(make_job(scenario, start, server_round, context))
-    metrics = fit(job, plugin.on_batch)
+    job.report |= fit(job, plugin.on_batch)
     update = plugin.on_update(difference(state_of(job.shared), start), job)
     job.kept["released"] = apply(start, update)
-    return job, {**metrics, **job.report}
+    return job, job.report
 
 
 def client_app(scenario_of: Callable[[dict], Scenario] = Scenario.of) -> ClientApp:
     """A ClientApp whose scenario comes with the run's configuration."""
-    app = ClientApp()
+    app = ClientApp(mods=[on_own_terms, persistent])
 
     @app.train()
     @answering
@@ -90,6 +94,32 @@ def client_app(scenario_of: Callable[[dict], Scenario] = Scenario.of) -> ClientA
         loss, accuracy = evaluated(model, x[held], y[held])
         metrics = {"loss": loss, "accuracy": accuracy, "num-examples": len(held)}
         return reply(message, None, metrics)
+
+    @app.train("encoder")
+    @answering
+    def train_encoder(message: Message, context: Context) -> Message:
+        scenario = scenario_of(context.run_config)
+        return reply(message, *publish_encoder(scenario, round_of(message), context))
+
+    @app.query("codes")
+    @answering
+    def codes(message: Message, context: Context) -> Message:
+        scenario = scenario_of(context.run_config)
+        encoder = state_in(message.content[ARRAYS])
+        return reply(message, *share_codes(scenario, encoder, round_of(message), context))
+
+    @app.train("columns")
+    @answering
+    def columns(message: Message, context: Context) -> Message:
+        scenario = scenario_of(context.run_config)
+        return reply(message, *share_columns(scenario, round_of(message), context))
+
+    @app.train("pool")
+    @answering
+    def learn(message: Message, context: Context) -> Message:
+        scenario = scenario_of(context.run_config)
+        pool = state_in(message.content[ARRAYS])
+        return reply(message, None, learn_pool(scenario, pool, context))
 
     @app.query()
     @answering

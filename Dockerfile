@@ -1,0 +1,27 @@
+# One image for every service of docker-compose.yml.
+FROM python:3.11.13-slim-bookworm
+
+ENV PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    PIP_DISABLE_PIP_VERSION_CHECK=1
+
+WORKDIR /app
+COPY requirements.lock ./
+RUN pip install --no-cache-dir --require-hashes --no-deps --requirement requirements.lock
+
+COPY pyproject.toml README.md LICENSE ./
+COPY fedpriv fedpriv
+COPY clients clients
+COPY strategies strategies
+COPY attacks attacks
+COPY simulations simulations
+RUN pip install --no-cache-dir --no-deps --no-build-isolation .
+
+# Named volumes take over the owner of the folder they are mounted on.
+RUN useradd --uid 10001 --create-home fedpriv \
+    && for folder in authority trust superlink keys key state runs data client-0 client-1 client-2; do \
+         install --directory --owner=fedpriv --group=fedpriv --mode=0700 /$folder; done
+
+USER fedpriv
+WORKDIR /tmp
+CMD ["fedpriv", "--help"]
