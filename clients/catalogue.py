@@ -2,13 +2,44 @@
 
 from collections.abc import Iterable
 
+from clients.order import check_order
 from clients.plugin import PrivacyPlugin, chain
-from fedpriv.registry import Registry
+from clients.plugins.arl import AdversarialReconstruction
+from clients.plugins.ars import AdversarialSharing
+from clients.plugins.clip import Clip
+from clients.plugins.differential_privacy import DifferentialPrivacy
+from clients.plugins.dnn import TaskEncoder
+from clients.plugins.noise import Noise
+from clients.plugins.noisy import RandomNoise, ResizedFeatures
+from clients.plugins.polarization import SecretPolarization
+from clients.plugins.pruning import GradientPruning
+from clients.plugins.ran import ReconstructiveAdversary
+from fedpriv.registry import Entry, Registry
 from fedpriv.sections import Spec
 
-PLUGINS: Registry[PrivacyPlugin] = Registry("plugin", {})
+PLUGINS: Registry[PrivacyPlugin] = Registry(
+    "plugin",
+    {
+        "spn": Entry(SecretPolarization, "a secret second head perturbs gradients", "SPN eq. 4-6"),
+        "dp": Entry(
+            DifferentialPrivacy, "DP-SGD, sample-level ε accounted over the run", "Abadi 2016"
+        ),
+        "noise": Entry(Noise, "Gaussian or Laplace noise, no ε claimed", "SPN sect. 4.1"),
+        "pruning": Entry(GradientPruning, "share the largest elements only", "SPN sect. 4.1"),
+        "clip": Entry(Clip, "bound the norm of the update"),
+        "ars": Entry(AdversarialSharing, "masked adversarial noise on codes", "ARS eq. 12, 15"),
+        "ran": Entry(ReconstructiveAdversary, "an encoder against a decoder", "RAN alg. 1"),
+        "arl": Entry(AdversarialReconstruction, "task codes that resist inversion", "ARL eq. 9"),
+        "dnn": Entry(TaskEncoder, "plain features of the task's network", "RAN sect. 3.1"),
+        "noisy": Entry(RandomNoise, "random noise on codes or raw data", "RAN sect. 3.1"),
+        "dnn-resized": Entry(ResizedFeatures, "PCA and noise on codes", "RAN sect. 3.1"),
+    },
+)
 
 
 def plugin_of(specs: Iterable[Spec]) -> PrivacyPlugin:
-    """The plugins of a scenario as one, in the order given."""
-    return chain(*(PLUGINS.build(spec.name, spec.options) for spec in specs))
+    """The plugins of a scenario as one, in the order given; BadOption for an order without sense."""
+    specs = tuple(specs)
+    plugins = [PLUGINS.build(spec.name, spec.options) for spec in specs]
+    check_order([spec.name for spec in specs], plugins)
+    return chain(*plugins)

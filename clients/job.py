@@ -24,7 +24,7 @@ from fedpriv.parts import (
 from fedpriv.rng import generator, seed_of
 from fedpriv.scenario import Scenario
 from fedpriv.sections import Training
-from fedpriv.state import State
+from fedpriv.state import State, digest
 from fedpriv.wire import Memory
 
 Loss = Callable[[Any, Tensor], Tensor]
@@ -64,6 +64,11 @@ class Job:
     def generator(self, purpose: str) -> torch.Generator:
         """Secret randomness of this round for one purpose."""
         return generator(self.secret, "round", self.round, purpose)
+
+    def unrepeatable(self, purpose: str) -> torch.Generator:
+        """As `generator`, and another for every model received: a server that repeats a round with
+        another model must not get the same noise twice, or it would subtract it."""
+        return generator(self.secret, "round", self.round, digest(self.start), purpose)
 
 
 def optimiser_of(
@@ -161,5 +166,7 @@ def fit(
         loss = job.loss(job.model(x), y)
         loss.backward()
         job.optimiser.step()
-        total, seen, steps = total + float(loss.detach()) * len(y), seen + len(y), steps + 1
+        steps += 1
+        if len(y):  # a Poisson batch may be empty, and the mean over nothing is no number
+            total, seen = total + float(loss.detach()) * len(y), seen + len(y)
     return {"loss": total / max(seen, 1), "steps": steps, "num-examples": len(job.x)}

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import logging
 import random
 from collections.abc import Mapping
 from functools import lru_cache
@@ -13,9 +14,13 @@ from torch import Tensor, nn
 from fedpriv.catalogue import DATASETS, MODELS
 from fedpriv.data.dataset import Dataset
 from fedpriv.data.partition import partition
+from fedpriv.errors import BadOption
+from fedpriv.models.group_norm import group_normalised
 from fedpriv.rng import seed_of
 from fedpriv.scenario import Scenario
 from fedpriv.state import State, state_of
+
+log = logging.getLogger(__name__)
 
 
 @lru_cache(maxsize=4)
@@ -65,7 +70,7 @@ def _shares(text: str, clients: int) -> list[np.ndarray]:
         clients,
         kind=kind,
         alpha=data.alpha,
-        shards_per_client=data.shards_per_client,
+        shards_each=data.shards_per_client,
         seed=seed_of(seed, "partition"),
     )
 
@@ -79,9 +84,18 @@ def shares_of(scenario: Scenario, clients: int | None = None) -> list[np.ndarray
 def _template(text: str) -> nn.Module:
     scenario = Scenario.of({"scenario": text})
     dataset = dataset_of(scenario)
+    options = dict(scenario.model.options)
+    batchnorm = options.pop("batchnorm", "keep")
+    if batchnorm not in ("keep", "group"):
+        raise BadOption(f"model.batchnorm must be 'keep' or 'group', got {batchnorm!r}.")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed_of(scenario.seed, "model"))
-        return MODELS.build(scenario.model.name, scenario.model.options, **dataset.dimensions)
+        model = MODELS.build(scenario.model.name, options, **dataset.dimensions)
+    if batchnorm == "keep":
+        return model
+    model, replaced = group_normalised(model)
+    log.warning("model.batchnorm = 'group': GroupNorm stands for %d BatchNorm layers.", replaced)
+    return model
 
 
 def model_of(scenario: Scenario) -> nn.Module:

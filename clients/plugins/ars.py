@@ -1,0 +1,118 @@
+"""Adversarial representation sharing: codes that mislead decoders (ARS eq. 9-10, 12, 14-15; alg. 1)."""
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from clients.job import Job
+from clients.plugin import PrivacyPlugin
+from clients.sharing import sharing_in
+from fedpriv.coders import classifier
+from fedpriv.decoding import fit_decoder, frozen
+from fedpriv.errors import BadOption
+from fedpriv.parties import labels_of
+from fedpriv.perturbation import blended, budget, half_and_half, misleading, random_mask, toward
+from fedpriv.rng import generator
+from fedpriv.training import fit
+
+TOOLS = "ars"
+
+
+def mask_of(secret: int, code: tuple[int, ...], share: float) -> Tensor:
+    """A party's mask: the same in every round, from its own secret (ARS sect. 4.3)."""
+    return random_mask(code, generator(secret, "ars", "mask"), share)
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What a party trains for itself, none of which leaves it: F_k say class `target` is r_k."""
+
+    decoder: nn.Module
+    epsilon: Tensor
+    mask: Tensor | None
+    attributes: tuple[tuple[nn.Module, int], ...]
+
+
+@dataclass(frozen=True)
+class AdversarialSharing(PrivacyPlugin):
+    """|ẑ − z| ≤ ε per coordinate against the party's own substitute decoder; ε = 0 is no defence.
+
+    `relative`: ε counts deviations of each coordinate, as latents have no common unit. `share` of the
+    coordinates, a secret choice, is perturbed; 1 is eq. 9 without a mask. `private` attributes are
+    pulled towards the classes `targets` (0 unless given) and blended with `weights` λ0, λ1, ….
+    """
+
+    epsilon: float = 1.0
+    relative: bool = True
+    steps: int = 10
+    share: float = 0.5
+    private: tuple[str, ...] = ()
+    targets: tuple[int, ...] = ()
+    weights: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.epsilon < float("inf"):
+            raise BadOption(f"ars: epsilon must be at least 0 and finite, got {self.epsilon}.")
+        if self.steps < 1:
+            raise BadOption(f"ars: steps must be at least 1, got {self.steps}.")
+        if not 0 < self.share <= 1:
+            raise BadOption(f"ars: share must be in (0, 1], got {self.share}; 1 is no mask.")
+        if self.targets and len(self.targets) != len(self.private):
+            raise BadOption(
+                f"ars: {len(self.private)} private attributes need as many targets, "
+                f"got {len(self.targets)}."
+            )
+        if self.weights and len(self.weights) != len(self.private) + 1:
+            raise BadOption(
+                f"ars: weights are λ0 for pixels and one for each of {len(self.private)} private "
+                f"attributes, got {len(self.weights)}."
+            )
+
+    def on_representation(self, z: Tensor, x: Tensor, job: Job) -> Tensor:
+        if self.epsilon == 0:
+            return z
+        if TOOLS not in job.kept:
+            job.kept[TOOLS] = self.made(z, x, job)
+        tools: Tools = job.kept[TOOLS]
+        noises = [
+            misleading(z, x, tools.decoder, tools.epsilon, self.steps, tools.mask) - z,
+            *(toward(z, network, r, tools.epsilon) for network, r in tools.attributes),
+        ]
+        noise = blended(noises, self.weights or half_and_half(len(self.private)))
+        return z + (noise if tools.mask is None else tools.mask * noise)
+
+    def made(self, z: Tensor, x: Tensor, job: Job) -> Tools:
+        """The substitute decoder (eq. 8) and attribute classifiers (eq. 13) of this party."""
+        sharing = sharing_in(job)
+        chosen = sharing.chosen
+        decoder = fit_decoder(
+            sharing.decoder(),
+            z,
+            x,
+            draw=job.generator("substitute"),
+            epochs=chosen.decoder_epochs,
+            batch=chosen.batch_size,
+            lr=chosen.lr,
+        )
+        mask = None if self.share == 1 else mask_of(job.secret, sharing.code, self.share)
+        return Tools(decoder, budget(z, self.epsilon, self.relative), mask, self.thieves(z, job))
+
+    def thieves(self, z: Tensor, job: Job) -> tuple[tuple[nn.Module, int], ...]:
+        chosen, found = sharing_in(job).chosen, []
+        for number, name in enumerate(self.private):
+            labels, classes = labels_of(job.scenario, name)
+            network = classifier(tuple(z.shape[1:]), classes)
+            fit(
+                network,
+                z,
+                labels[job.indices],
+                draw=job.generator(f"attribute-{name}"),
+                epochs=chosen.decoder_epochs,
+                batch=chosen.batch_size,
+                lr=chosen.lr,
+            )
+            target = self.targets[number] if self.targets else 0
+            if not 0 <= target < classes:
+                raise BadOption(f"ars: '{name}' has classes 0 to {classes - 1}, got {target}.")
+            found.append((frozen(network), target))
+        return tuple(found)

@@ -1,0 +1,79 @@
+"""Noise: Gaussian or Laplace, on every step's gradient or on the update (SPN sect. 4.1; ATS table 3)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from clients.job import Job
+from clients.plugin import PrivacyPlugin
+from clients.plugins.pruning import SHARED
+from fedpriv.errors import BadOption
+from fedpriv.state import State
+
+Draw = Callable[[Tensor, torch.Generator], Tensor]
+
+
+def gaussian(like: Tensor, draw: torch.Generator) -> Tensor:
+    """Normal noise of standard deviation 1."""
+    return torch.randn(like.shape, generator=draw, dtype=like.dtype).to(like.device)
+
+
+def laplace(like: Tensor, draw: torch.Generator) -> Tensor:
+    """Laplace noise of scale 1, by inversion; its standard deviation is √2."""
+    u = torch.rand(like.shape, generator=draw, dtype=torch.float64) - 0.5
+    return (-u.sign() * torch.log1p(-2 * u.abs())).to(like.dtype).to(like.device)
+
+
+KINDS: dict[str, Draw] = {"gaussian": gaussian, "laplace": laplace}
+
+
+@dataclass(frozen=True)
+class Noise(PrivacyPlugin):
+    """Noise of a scale; 0 is no defence.
+
+    On "gradient" it is added to the gradient of the shared parameters before every step, as SPN's DP
+    baseline does with clipping off; on "update" once to what leaves the client, and after a
+    pruning only to what is shared. No ε is claimed: that is the plugin `dp`.
+    """
+
+    scale: float = 0.01
+    kind: Literal["gaussian", "laplace"] = "gaussian"
+    on: Literal["gradient", "update"] = "gradient"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.scale < float("inf"):
+            raise BadOption(
+                f"noise: scale must be at least 0 and finite, got {self.scale}; 0 adds none."
+            )
+        if self.kind not in KINDS or self.on not in ("gradient", "update"):
+            raise BadOption(
+                "noise: kind must be 'gaussian' or 'laplace' and on 'gradient' or 'update', got "
+                f"kind={self.kind!r}, on={self.on!r}."
+            )
+
+    def on_setup(self, job: Job) -> Job:
+        if self.on == "update" or self.scale == 0:
+            return job
+        draw, noise = job.unrepeatable("noise"), KINDS[self.kind]
+
+        def add(*_: Any) -> None:
+            for parameter in job.shared.parameters():
+                if parameter.grad is not None:
+                    parameter.grad.add_(noise(parameter.grad, draw), alpha=self.scale)
+
+        job.optimiser.register_step_pre_hook(add)
+        return job
+
+    def on_update(self, update: State, job: Job) -> State:
+        if self.on == "gradient" or self.scale == 0:
+            return update
+        draw, noise = job.unrepeatable("noise"), KINDS[self.kind]
+        shared = job.kept.get(SHARED, {})
+        released = {}
+        for name, values in update.items():
+            added = values + self.scale * noise(values, draw)
+            released[name] = added.where(shared[name], values) if name in shared else added
+        return released

@@ -1,0 +1,70 @@
+"""noisy and dnn-resized: random noise on what is shared, raw or reduced (RAN sect. 3.1; ARS fig. 4)."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from clients.job import Job
+from clients.plugin import PrivacyPlugin
+from clients.plugins.noise import laplace
+from fedpriv.errors import BadOption
+from fedpriv.perturbation import budget
+
+SCALE, AXES, CALLS = "noisy-scale", "resized-axes", "noisy-calls"
+
+
+def uniform(like: Tensor, draw: torch.Generator) -> Tensor:
+    """Noise between −1 and 1, every value alike."""
+    return 2 * torch.rand(like.shape, generator=draw, dtype=like.dtype).to(like.device) - 1
+
+
+def principal_axes(z: Tensor, keep: float) -> tuple[Tensor, Tensor]:
+    """Mean (D,) and the first `keep` of the principal axes (q, D) of codes (N, D)."""
+    mean = z.mean(dim=0)
+    _, _, axes = torch.linalg.svd(z - mean, full_matrices=False)
+    return mean, axes[: max(1, round(keep * len(axes)))]
+
+
+@dataclass(frozen=True)
+class RandomNoise(PrivacyPlugin):
+    """Laplace or uniform noise on the codes; with the layer "input" on the raw data. 0 is no defence."""
+
+    scale: float = 0.5
+    kind: Literal["laplace", "uniform"] = "laplace"
+    relative: bool = False  # count deviations of each coordinate
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.scale < float("inf"):
+            raise BadOption(f"noisy: scale must be at least 0 and finite, got {self.scale}.")
+
+    def on_representation(self, z: Tensor, x: Tensor, job: Job) -> Tensor:
+        if self.scale == 0:
+            return z
+        scale = job.kept.setdefault(SCALE, budget(z, self.scale, self.relative))
+        calls = job.kept[CALLS] = job.kept.get(CALLS, 0) + 1
+        noise = laplace if self.kind == "laplace" else uniform
+        return z + scale * noise(z, job.generator(f"noisy-{calls}"))
+
+
+@dataclass(frozen=True)
+class ResizedFeatures(PrivacyPlugin):
+    """`keep` of the principal components of the codes, and Laplace noise; keep 1 and scale 0 are none."""
+
+    keep: float = 0.5
+    scale: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0 < self.keep <= 1:
+            raise BadOption(f"dnn-resized: keep must be in (0, 1], got {self.keep}.")
+        if not 0 <= self.scale < float("inf"):
+            raise BadOption(f"dnn-resized: scale must be at least 0, got {self.scale}.")
+
+    def on_representation(self, z: Tensor, x: Tensor, job: Job) -> Tensor:
+        if self.keep < 1:
+            if AXES not in job.kept:
+                job.kept[AXES] = principal_axes(z.flatten(1), self.keep)
+            mean, axes = job.kept[AXES]
+            z = (mean + (z.flatten(1) - mean) @ axes.T @ axes).view_as(z)
+        return RandomNoise(self.scale).on_representation(z, x, job)

@@ -1,0 +1,134 @@
+"""Secret polarization: a private second head whose gradient hides that of the public one.
+
+SPN eq. 4-6 and 18, algorithm 1. The head, its optimiser's state and the class codes stay on the client.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from clients.job import Job
+from clients.plugin import PrivacyPlugin
+from fedpriv.errors import BadOption
+from fedpriv.models.heads import last_linear
+from fedpriv.rng import generator
+from fedpriv.state import State
+
+MEMORY, SLOT = "spn", "optimiser/"
+
+
+def polarization_loss(v: Tensor, t: Tensor, margin: float = 1.0) -> Tensor:
+    """Σ_k max(m − v_k·t_k, 0) of each sample (SPN eq. 18); v, t: (B, K) -> (B,)."""
+    return torch.relu(margin - v * t).sum(-1)
+
+
+def class_codes(classes: int, bits: int, draw: torch.Generator) -> Tensor:
+    """A random code of −1 and +1 for each class, (C, K) (SPN sect. 3.1)."""
+    return torch.randint(0, 2, (classes, bits), generator=draw) * 2.0 - 1.0
+
+
+def first_head(features: int, bits: int, draw: torch.Generator) -> State:
+    """Weights and biases of a fresh head, uniform(−1/√d, 1/√d) as torch's linear layers are."""
+    width = 1 / math.sqrt(features)
+    return {
+        "weight": (torch.rand(bits, features, generator=draw) * 2 - 1) * width,
+        "bias": (torch.rand(bits, generator=draw) * 2 - 1) * width,
+    }
+
+
+class TwoHeads(nn.Module):
+    """Ψ(φ(x)) ⊕ Φ(φ(x)): the public model's logits, and a secret head on what feeds its last layer."""
+
+    def __init__(self, model: nn.Module, public: nn.Linear, secret: nn.Linear) -> None:
+        super().__init__()
+        self.model = model
+        self.secret = secret
+        self._public = (public,)  # a tuple, so that it is not registered a second time
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        caught: list[Tensor] = []
+
+        def catch(_: nn.Module, inputs: tuple[Any, ...]) -> None:
+            caught.append(inputs[0])
+
+        handle = self._public[0].register_forward_pre_hook(catch)
+        try:
+            logits = self.model(x)
+        finally:
+            handle.remove()
+        return logits, self.secret(caught[-1])
+
+
+@dataclass(frozen=True)
+class SecretPolarization(PrivacyPlugin):
+    """α1·CE + α2·polarization (SPN eq. 4); α2 = 0 is no defence.
+
+    The paper's text has α1 + α2 = 1, its experiments α1 = 1: so does the default.
+    """
+
+    alpha1: float = 1.0
+    alpha2: float = 0.1
+    bits: int = 64
+    margin: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (self.alpha1 > 0 and self.alpha2 >= 0):
+            raise BadOption(
+                "spn needs alpha1 above 0 and alpha2 at least 0 (0 is no defence), "
+                f"got alpha1={self.alpha1}, alpha2={self.alpha2}."
+            )
+        if self.bits < 1:
+            raise BadOption(f"spn: bits must be at least 1, got {self.bits}.")
+        if self.margin < 1:
+            raise BadOption(
+                f"spn: margin must be at least 1, got {self.margin}; below it the polarization loss "
+                "does not bound the Hamming distance (SPN lemma 5.5)."
+            )
+
+    def on_setup(self, job: Job) -> Job:
+        kept = self.recalled(job)
+        _, public = last_linear(job.shared)
+        head = nn.utils.skip_init(nn.Linear, public.in_features, self.bits).to(job.device)
+        head.load_state_dict({key: kept[key] for key in ("weight", "bias")})
+        job.optimiser.add_param_group({"params": list(head.parameters())})
+        for name, parameter in head.named_parameters():
+            prefix = f"{SLOT}{name}/"
+            slots = {k.removeprefix(prefix): v for k, v in kept.items() if k.startswith(prefix)}
+            if slots:
+                job.optimiser.state[parameter] = slots
+        codes, inner = kept["codes"].to(job.device), job.loss
+
+        def loss(outputs: tuple[Tensor, Tensor], y: Tensor) -> Tensor:
+            u, v = outputs
+            hidden = polarization_loss(v, codes[y], self.margin).mean()
+            return self.alpha1 * inner(u, y) + self.alpha2 * hidden
+
+        job.model, job.loss = TwoHeads(job.model, public, head), loss
+        job.kept["spn-head"], job.kept["spn-codes"] = head, kept["codes"]
+        return job
+
+    def recalled(self, job: Job) -> State:
+        """Head, codes and optimiser state of the last round, or fresh ones from the client's secret."""
+        features = last_linear(job.shared)[1].in_features
+        kept = job.memory.recall(MEMORY)
+        if kept is not None and kept["weight"].shape == (self.bits, features):
+            return kept
+        fresh = first_head(features, self.bits, generator(job.secret, MEMORY, "head"))
+        draw = generator(job.secret, MEMORY, "codes")
+        return {**fresh, "codes": class_codes(job.dataset.classes, self.bits, draw)}
+
+    def on_update(self, update: State, job: Job) -> State:
+        head: nn.Linear = job.kept["spn-head"]
+        state = {name: value.detach().cpu() for name, value in head.named_parameters()}
+        for name, parameter in head.named_parameters():
+            slots = job.optimiser.state.get(parameter, {})
+            state |= {
+                f"{SLOT}{name}/{slot}": value.detach().cpu()
+                for slot, value in slots.items()
+                if isinstance(value, Tensor)
+            }
+        job.memory.remember(MEMORY, {**state, "codes": job.kept["spn-codes"]})
+        return update

@@ -1,0 +1,39 @@
+"""RAN: an encoder trained for a classifier and against a decoder (RAN eq. 2-4, alg. 1)."""
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from clients.job import Job
+from clients.plugin import PrivacyPlugin
+from clients.plugins.dnn import players_of
+from clients.sharing import sharing_in
+from fedpriv.adversarial import alternate, ran_stages
+from fedpriv.errors import BadOption
+
+
+@dataclass(frozen=True)
+class ReconstructiveAdversary(PrivacyPlugin):
+    """λ weighs the task against reconstruction; 1 is the plugin `dnn` with the same k."""
+
+    lam: float = 0.1
+    k: int = 3
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.lam <= 1:
+            raise BadOption(f"ran: lam must be in [0, 1], got {self.lam}; 1 is the task alone.")
+        if self.k < 1:
+            raise BadOption(f"ran: k must be at least 1, got {self.k}.")
+
+    def on_encoder(self, encoder: nn.Module, job: Job) -> nn.Module:
+        sharing = sharing_in(job)
+        players = players_of(encoder, job)
+        alternate(
+            ran_stages(players, sharing.decoder().train(), sharing.chosen.lr, self.lam, self.k),
+            job.x,
+            sharing.labels(),
+            epochs=sharing.chosen.encoder_epochs,
+            batch=sharing.chosen.batch_size,
+            draw=job.generator("encoder"),
+        )
+        return encoder

@@ -1,0 +1,146 @@
+"""DP-SGD: the accountant against Opacus by hand, budgets, batches, models that cannot."""
+
+import pytest
+import torch
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from opacus.accountants import RDPAccountant
+
+from clients.app import app
+from clients.job import make_job
+from clients.plugins.differential_privacy import DifferentialPrivacy, poisson, turns_of
+from fedpriv.parts import first_state, shares_of
+from fedpriv.scenario import from_tables
+from fedpriv.wire import record_of, state_in
+
+pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
+
+
+def dp_scenario(tiny, federation=None, data=None, training=None, model=None, **dp):
+    tables = tiny.plain()
+    tables["plugins"] = [{"name": "dp", **dp}]
+    tables["training"] = {"lr": 0.1, "batch-size": 8, **(training or {})}
+    tables["federation"] = {**tables["federation"], **(federation or {})}
+    tables["data"] = {**tables["data"], **(data or {})}
+    return from_tables({**tables, "model": model or tables["model"]})
+
+
+def context_of(scenario, partition=0):
+    node = {"partition-id": partition, "secret-seed": 5 + partition}
+    return Context(1, partition + 2, node, RecordDict(), {"scenario": scenario.text()})
+
+
+def ask(scenario, context, server_round, state=None):
+    content = RecordDict(
+        {
+            "arrays": record_of(state or first_state(scenario)),
+            "config": ConfigRecord({"server-round": server_round}),
+        }
+    )
+    return app(Message(content, context.node_id, "train"), context)
+
+
+def test_epsilon_of_five_rounds_is_opacus_by_hand(tiny):
+    scenario = dp_scenario(tiny, **{"noise-multiplier": 1.1})
+    context, state = context_of(scenario), None
+    for server_round in range(1, 6):
+        reply = ask(scenario, context, server_round, state)
+        state = state_in(reply.content["arrays"])
+    samples = len(shares_of(scenario)[0])
+    by_hand = RDPAccountant()
+    for _ in range(5 * -(-samples // 8)):
+        by_hand.step(noise_multiplier=1.1, sample_rate=8 / samples)
+    assert reply.content["metrics"]["epsilon"] == pytest.approx(by_hand.get_epsilon(1e-5), rel=1e-6)
+
+
+def test_clients_with_different_amounts_of_data_spend_differently(tiny):
+    data = {"partition": "dirichlet", "alpha": 0.3}
+    scenario = dp_scenario(
+        tiny, data=data, training={"local-steps": 3}, **{"noise-multiplier": 1.0}
+    )
+    sizes = [len(share) for share in shares_of(scenario)]
+    assert len(set(sizes)) > 1
+    spent = [
+        ask(scenario, context_of(scenario, partition), 1).content["metrics"]["epsilon"]
+        for partition in range(4)
+    ]
+    assert [e for _, e in sorted(zip(sizes, spent, strict=True))] == sorted(spent, reverse=True)
+
+
+def test_a_target_is_met_at_the_last_round_and_not_passed(tiny):
+    scenario = dp_scenario(tiny, epsilon=3.0, training={"local-steps": 2})
+    context = context_of(scenario)
+    spent = [ask(scenario, context, r).content["metrics"]["epsilon"] for r in (1, 2, 3)]
+    assert spent == sorted(spent) and 2.5 < spent[-1] <= 3.0
+    refused = ask(scenario, context, 4)
+    assert refused.has_error()
+    assert "budget of 3" in refused.error.reason and "Round 4" in refused.error.reason
+
+
+def test_a_refused_round_spends_nothing(tiny):
+    scenario = dp_scenario(tiny, budget=1e-3, **{"noise-multiplier": 1.0})
+    context = context_of(scenario)
+    assert all(ask(scenario, context, r).has_error() for r in (1, 2))
+    assert "fedpriv.dp" not in context.state
+
+
+def test_turns_count_how_often_a_client_is_asked(tiny):
+    assert turns_of(dp_scenario(tiny, {"rounds": 10, "fraction": 0.5}, epsilon=1.0)) == 5
+    robin = {"rounds": 10, "strategy": "round-robin", "clients": 4}
+    assert turns_of(dp_scenario(tiny, robin, epsilon=1.0)) == 3
+
+
+def test_poisson_batches_vary_around_the_batch_size_and_may_be_empty(tiny):
+    scenario = dp_scenario(tiny, **{"noise-multiplier": 1.0})
+    job = make_job(scenario, first_state(scenario), 1, context_of(scenario))
+    sizes = torch.tensor([len(batch) for batch in poisson(8 / len(job.x), 400)(job)]).float()
+    assert abs(sizes.mean() - 8) < 0.6 and sizes.std() > 2
+    few = dp_scenario(
+        tiny, training={"batch-size": 1, "local-steps": 6}, **{"noise-multiplier": 1.0}
+    )
+    reply = ask(few, context_of(few), 1)
+    assert not reply.has_error()
+
+
+@pytest.mark.parametrize("mode", ["hooks", "functorch", "ew", "ghost"])
+def test_all_ways_to_clip_give_the_same_model(tiny, mode):
+    training = {"local-steps": 3}
+    models = []
+    for grad_sample in ("hooks", mode):
+        scenario = dp_scenario(
+            tiny, training=training, **{"noise-multiplier": 0.5, "grad-sample": grad_sample}
+        )
+        reply = ask(scenario, context_of(scenario), 1)
+        models.append(state_in(reply.content["arrays"]))
+    for key in models[0]:
+        torch.testing.assert_close(models[0][key], models[1][key], rtol=1e-4, atol=1e-5)
+
+
+def test_the_mode_follows_the_batch_size(tiny):
+    plugin = DifferentialPrivacy(noise_multiplier=1.0)
+    for size, mode in ((32, "hooks"), (256, "ghost")):
+        scenario = dp_scenario(tiny, training={"batch-size": size}, **{"noise-multiplier": 1.0})
+        job = make_job(scenario, first_state(scenario), 1, context_of(scenario))
+        assert plugin.mode(job) == mode
+
+
+def test_batchnorm_is_explained_and_replaced_on_request(tiny):
+    model = {"name": "convnet"}
+    data = {"name": "synthetic"}
+    scenario = dp_scenario(tiny, data=data, model=model, **{"noise-multiplier": 1.0})
+    reply = ask(scenario, context_of(scenario), 1)
+    assert reply.has_error()
+    assert "BatchNorm" in reply.error.reason and 'batchnorm = "group"' in reply.error.reason
+    mended = dp_scenario(
+        tiny,
+        data=data,
+        model={**model, "batchnorm": "group"},
+        training={"local-steps": 1},
+        **{"noise-multiplier": 1.0},
+    )
+    assert not any("running" in name for name in first_state(mended))
+    assert not ask(mended, context_of(mended), 1).has_error()
+
+
+def test_the_exact_training_loss_stays_at_home(tiny):
+    scenario = dp_scenario(tiny, training={"local-steps": 1}, **{"noise-multiplier": 1.0})
+    assert "loss" not in ask(scenario, context_of(scenario), 1).content["metrics"]
