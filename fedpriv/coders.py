@@ -38,7 +38,7 @@ class Coder:
             )
         return layer or self.layers[-1]
 
-    def encoder(self, layer: str = "") -> nn.Module:
+    def encoder(self, layer: str = "") -> nn.Sequential:
         """From samples (N, *shape) to the output of `layer`."""
         layer = self.checked(layer)
         stages = self.encode()

@@ -38,15 +38,6 @@ def perceptual_loss(guess: Tensor, x: Tensor, features: Features) -> Tensor:
     return torch.stack([mse_loss(a, b) for a, b in pairs]).sum()
 
 
-def fooling_loss(critic: nn.Module, guess: Tensor) -> Tensor:
-    """The decoder's GAN loss (ARL eq. 2).
-
-    log(1 − D(x̂)) has no slope where D is sure; −log D(x̂) has the same fixed points.
-    """
-    said = critic(guess)
-    return binary_cross_entropy_with_logits(said, torch.ones_like(said))
-
-
 def critic_loss(critic: nn.Module, guess: Tensor, x: Tensor) -> Tensor:
     """Real pictures are ones, decoded ones zeros (ARL eq. 3)."""
     real, false = critic(x), critic(guess.detach())
@@ -55,13 +46,36 @@ def critic_loss(critic: nn.Module, guess: Tensor, x: Tensor) -> Tensor:
     ) + binary_cross_entropy_with_logits(false, torch.zeros_like(false))
 
 
+class Critic:
+    """The discriminator of a decoder, trained along with it (ARL eq. 2-3)."""
+
+    def __init__(self, network: nn.Module, lr: float) -> None:
+        skip_compiler()
+        self.network = network
+        self.stepper = torch.optim.Adam(network.parameters(), lr=lr)
+
+    def learn(self, guess: Tensor, x: Tensor) -> None:
+        """One step towards telling decoded pictures from real ones."""
+        self.stepper.zero_grad()
+        critic_loss(self.network, guess, x).backward()
+        self.stepper.step()
+
+    def fooled(self, guess: Tensor) -> Tensor:
+        """The decoder's GAN loss (ARL eq. 2).
+
+        log(1 − D(x̂)) has no slope where D is sure; −log D(x̂) has the same fixed points.
+        """
+        said = self.network(guess)
+        return binary_cross_entropy_with_logits(said, torch.ones_like(said))
+
+
 def fit_strong_decoder(
     decoder: nn.Module,
     z: Tensor,
     x: Tensor,
     *,
     draw: torch.Generator,
-    critic: nn.Module | None = None,
+    critic: Critic | None = None,
     features: Features | None = None,
     mu1: float = 0.0,
     mu2: float = 0.0,
@@ -72,18 +86,14 @@ def fit_strong_decoder(
     """min over Dec of L_p + μ1·L_adv + μ2·L_perc, max over D of L_D (ARL eq. 5), frozen."""
     skip_compiler()
     stepper = torch.optim.Adam(decoder.parameters(), lr=lr)
-    judge = None if critic is None else torch.optim.Adam(critic.parameters(), lr=lr)
     decoder.train()
     for _ in range(epochs):
         for chosen in batches(len(x), batch, draw):
             guess = decoder(z[chosen])
-            if critic is not None and judge is not None:
-                judge.zero_grad()
-                critic_loss(critic, guess, x[chosen]).backward()
-                judge.step()
             loss = mse_loss(guess, x[chosen])
             if critic is not None:
-                loss = loss + mu1 * fooling_loss(critic, guess)
+                critic.learn(guess, x[chosen])
+                loss = loss + mu1 * critic.fooled(guess)
             if features is not None:
                 loss = loss + mu2 * perceptual_loss(guess, x[chosen], features)
             stepper.zero_grad()

@@ -5,9 +5,11 @@ from flwr.serverapp.strategy import Strategy
 from fedpriv.registry import Entry, Registry
 from fedpriv.scenario import Scenario
 from strategies.fedavg import FedAvg
+from strategies.representation import RepresentationSharing
 from strategies.roster import Roster
 from strategies.round_robin import RoundRobin
 from strategies.standalone import Standalone
+from strategies.vertical import VerticalSharing
 
 STRATEGIES: Registry[Strategy] = Registry(
     "strategy",
@@ -15,8 +17,13 @@ STRATEGIES: Registry[Strategy] = Registry(
         "fedavg": Entry(FedAvg, "the mean of client updates", "SPN alg. 2-3"),
         "round-robin": Entry(RoundRobin, "one client a round, in turn", "SPN alg. 4"),
         "standalone": Entry(Standalone, "nobody shares: the floor", "SPN fig. 7"),
+        "representation": Entry(
+            RepresentationSharing, "codes of one encoder, pooled", "ARS sect. 3.3"
+        ),
+        "vertical": Entry(VerticalSharing, "columns, encoded and put together", "ARS sect. 4.4.2"),
     },
 )
+SHARING_CODES = ("representation", "vertical")
 
 
 def strategy_of(scenario: Scenario, roster: Roster) -> Strategy:
@@ -24,9 +31,11 @@ def strategy_of(scenario: Scenario, roster: Roster) -> Strategy:
     name = scenario.federation.strategy
     if ":" in name:
         return STRATEGIES.build(name, scenario.strategy)
+    whole = {"scenario": scenario} if name in SHARING_CODES else {}
     return STRATEGIES.build(
         name,
         scenario.strategy,
+        **whole,
         roster=roster,
         seed=scenario.seed,
         fraction=scenario.federation.fraction,
