@@ -19,9 +19,10 @@ errors = Console(stderr=True)
 
 
 def _register() -> None:
-    from simulations.cli import catalogue, run
+    from simulations.cli import catalogue, report, run
 
     app.command("run")(run.run)
+    app.command("report")(report.report)
     app.command("scenarios")(catalogue.scenarios)
     app.command("list")(catalogue.listing)
 

@@ -1,0 +1,1 @@
+"""Reports: pages and pictures from run folders."""

@@ -1,0 +1,256 @@
+"""The sections of a page that tell of runs."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pandas as pd
+
+from fedpriv.metrics.tradeoff import pareto
+from fedpriv.report.charts import accuracy_by_round, interval, leakage_by_round, trade_off
+from fedpriv.report.gallery import tiles
+from fedpriv.report.leakage import Measure, Summary, grouped, measures, summary
+from fedpriv.report.parts import Block, Cell, Section, Table
+from fedpriv.report.reading import Run
+
+GALLERY = 24
+
+
+def all_scores(runs: Sequence[Run]) -> pd.DataFrame:
+    """The scores of every run, with the run's name in `run`."""
+    frames = [run.scores.assign(run=run.name) for run in runs if not run.scores.empty]
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+
+def run_sections(runs: list[Run], scores: pd.DataFrame, what: Measure | None) -> list[Section]:
+    """Every section that has something to show, in reading order."""
+    sections = [_comparison(runs, scores, what), _training(runs)]
+    if what is not None:
+        sections += [
+            _leakage(scores, what, len(runs) > 1),
+            _gallery(runs, what),
+            _informed(scores, what),
+        ]
+    sections += [_clients(runs, what), _preflight(runs), _settings(runs)]
+    return [section for section in sections if section]
+
+
+def marked(value: float, what: Measure) -> Cell:
+    """A value in the colour of what it means against the bound."""
+    if what.bound is None:
+        return Cell(what.shown(value))
+    mark = "bad" if what.crosses(value) else "near" if what.near(value) else "good"
+    return Cell(what.shown(value), mark)
+
+
+def _figures(numbers: Summary, what: Measure) -> tuple:
+    return (
+        numbers.count,
+        what.shown(numbers.median),
+        interval(numbers.low, numbers.high, 1 if what.unit else 3),
+        marked(numbers.worst, what),
+        f"{numbers.share:.0%} ({numbers.share_low:.0%}–{numbers.share_high:.0%})"
+        if what.bound is not None
+        else "–",
+    )
+
+
+def _figure_columns(what: Measure) -> tuple[str, ...]:
+    over = f"over {what.shown(what.bound)}" if what.bound is not None else "over the bound"
+    return ("victims", f"median {what.name}", "95 % interval", "worst", over)
+
+
+def _comparison(runs: list[Run], scores: pd.DataFrame, what: Measure | None) -> Section:
+    if len(runs) < 2:
+        return Section("runs", "Runs")
+    rows, points = [], []
+    for run in runs:
+        own = scores[scores["run"] == run.name] if what is not None else pd.DataFrame()
+        numbers = summary(own[what.name], what) if what is not None and len(own) else None
+        rows.append(
+            (
+                run.name,
+                run.defence,
+                _percent(run.accuracy),
+                what.shown(numbers.median) if what and numbers else "–",
+                interval(numbers.low, numbers.high) if numbers else "–",
+                marked(numbers.worst, what) if what and numbers else "–",
+                f"{run.epsilon:.2f}" if run.epsilon is not None else "–",
+                f"{run.total('seconds'):.1f}",
+                f"{run.total('bytes-up') / 2**20:.2f}",
+            )
+        )
+        if numbers and run.accuracy is not None:
+            points.append({"name": run.name, "accuracy": run.accuracy, "leak": numbers.median})
+    name = what.name if what else "leak"
+    columns = ("run", "defence", "accuracy", f"median {name}", "95 % interval", "worst", "ε")
+    table = Table(
+        "The runs side by side",
+        (*columns, "seconds", "MiB up"),
+        rows,
+        frozenset(range(2, 9)),
+    )
+    charts = [trade_off(with_front(pd.DataFrame(points), what), what)] if what and points else []
+    return Section("runs", "Runs side by side", charts=charts, tables=[table])
+
+
+def with_front(points: pd.DataFrame, what: Measure) -> pd.DataFrame:
+    """The points with `front`: no other point has more accuracy and leaks less."""
+    sign = -1 if what.high else 1
+    pairs = [(a, sign * b) for a, b in zip(points["accuracy"], points["leak"], strict=True)]
+    front = set(pareto(pairs))
+    return points.assign(front=[index in front for index in range(len(points))])
+
+
+def _training(runs: list[Run]) -> Section:
+    shown = [run for run in runs if run.rounds]
+    charts = [accuracy_by_round(shown)] if shown else []
+    failures = [
+        (run.name, record["round"], failure["client"], failure["why"])
+        for run in runs
+        for record in run.rounds
+        for failure in record.get("failed", ())
+    ]
+    tables = []
+    if failures:
+        columns = ("run", "round", "client", "why")
+        tables = [Table("Clients that gave no usable answer", columns, failures[:50])]
+    return Section("training", "Training", charts=charts, tables=tables)
+
+
+def _leakage(scores: pd.DataFrame, what: Measure, several: bool) -> Section:
+    keys = ["run", "attack"] if several else ["attack"]
+    tables = []
+    for each in [what, *(m for m in measures(scores) if m.name != what.name)][:3]:
+        rows = [(*found, *_figures(n, each)) for found, n in grouped(scores, keys, each)]
+        columns = (*keys, *_figure_columns(each))
+        numbers = frozenset(range(len(keys), len(columns)))
+        tables.append(Table(f"Leakage by attack, {each.name}", columns, rows, numbers))
+    words = (
+        "Each point is the median over the victims of that round; whiskers are its 95 % bootstrap "
+        "interval. One leaked sample is enough to call it a leak, so the worst victim decides."
+    )
+    charts = [leakage_by_round(scores, what, several)]
+    return Section("leakage", "Leakage", words, charts, tables)
+
+
+def _gallery(runs: list[Run], what: Measure) -> Section:
+    each = max(4, GALLERY // max(1, len(runs)))
+    found = [tile for run in runs for tile in tiles(run, what, each, named=len(runs) > 1)]
+    total = sum(len(run.scores) for run in runs)
+    words = f"The worst leaks first: {len(found)} of {total} attacked samples."
+    return Section("gallery", "What the server could see", words, tiles=found)
+
+
+def _informed(scores: pd.DataFrame, what: Measure) -> Section:
+    if "informed" not in scores.columns or scores["informed"].nunique() < 2:
+        return Section("informed", "Attackers who know the defence")
+    named = scores.assign(knows=scores["informed"].map(knows))
+    keys = ["run", "knows", "attack"] if scores["run"].nunique() > 1 else ["knows", "attack"]
+    rows = [(*found, *_figures(numbers, what)) for found, numbers in grouped(named, keys, what)]
+    columns = (*keys, *_figure_columns(what))
+    table = Table(
+        "The same updates, attacked with and without knowledge of the defence",
+        columns,
+        rows,
+        frozenset(range(len(keys), len(columns))),
+    )
+    words = "A defence that only holds against attackers who do not know of it does not hold."
+    return Section("informed", "Attackers who know the defence", words, tables=[table])
+
+
+def knows(value: object) -> str:
+    """The words for an `informed` cell of a table."""
+    return "knows the defence" if is_true(value) else "does not know it"
+
+
+def is_true(value: object) -> bool:
+    return str(value).lower() in ("true", "1", "1.0", "yes")
+
+
+def _clients(runs: list[Run], what: Measure | None) -> Section:
+    tables = [found for run in runs if (found := _client_table(run, what)).rows]
+    return Section("clients", "Clients", tables=tables)
+
+
+def _client_table(run: Run, what: Measure | None) -> Table:
+    """Client, samples, ε, worst leak and verdict, for every client that is known of."""
+    samples = _samples(run)
+    leaks = {}
+    if what is not None and what.name in run.scores.columns:
+        leaks = {str(found[0]): n for found, n in grouped(run.scores, ["node"], what)}
+    rows = []
+    for client in sorted(samples.keys() | leaks.keys(), key=lambda name: name.zfill(12)):
+        numbers = leaks.get(client)
+        rows.append(
+            (
+                client,
+                samples.get(client, "–"),
+                f"{run.epsilon:.2f}" if run.epsilon is not None else "–",
+                marked(numbers.worst, what) if numbers and what else "not attacked",
+                _word(numbers, what),
+            )
+        )
+    worst = f"worst {what.name}" if what else "worst leak"
+    columns = ("client", "samples", "ε spent", worst, "verdict")
+    return Table(f"Clients of {run.name}", columns, rows, frozenset({1, 2, 3}))
+
+
+def _word(numbers: Summary | None, what: Measure | None) -> Cell:
+    if numbers is None or what is None or what.bound is None:
+        return Cell("–")
+    if numbers.over:
+        return Cell("leaks", "bad")
+    return Cell("close", "near") if what.near(numbers.worst) else Cell("holds", "good")
+
+
+def _samples(run: Run) -> dict[str, int]:
+    """Samples by client, from partition.csv."""
+    frame = run.partition
+    column = next((name for name in ("client", "partition", "node") if name in frame), None)
+    if column is None:
+        return {}
+    count = next((name for name in ("samples", "total", "num_examples") if name in frame), None)
+    if count is not None:
+        return {str(row[column]): int(row[count]) for _, row in frame.iterrows()}
+    numbers = frame.drop(columns=[column]).select_dtypes("number").sum(axis=1)
+    return {str(name): int(total) for name, total in zip(frame[column], numbers, strict=True)}
+
+
+def _preflight(runs: list[Run]) -> Section:
+    rows = [
+        (run.name, *(str(finding.get(key, "")) for key in ("observation", "cause", "says")))
+        for run in runs
+        for finding in run.findings
+    ]
+    columns = ("run", "observation", "condition", "finding")
+    tables = [Table("What stands in the way of an attack", columns, rows)] if rows else []
+    return Section("preflight", "Preflight findings", tables=tables)
+
+
+def _settings(runs: list[Run]) -> Section:
+    """Settings, seeds, versions and commands: what a stranger needs to get the same numbers."""
+    rows = [
+        (run.name, run.scenario.seed, *map(_environment(run), ("python", "platform", "commit")))
+        for run in runs
+    ]
+    table = Table("Seeds and machines", ("run", "seed", "python", "machine", "commit"), rows)
+    return Section("settings", "Settings", tables=[table], blocks=list(_blocks(runs)))
+
+
+def _blocks(runs: list[Run]) -> Iterator[Block]:
+    for run in runs:
+        command = run.environment.get("command")
+        if command:
+            yield Block(f"The command of {run.name}", command)
+        versions = run.environment.get("packages", {})
+        if versions:
+            listed = "\n".join(f"{name} {version}" for name, version in versions.items())
+            yield Block(f"The versions of {run.name}", listed)
+        yield Block(f"The scenario of {run.name}", run.scenario.toml())
+
+
+def _environment(run: Run) -> Callable[[str], str]:
+    return lambda key: str(run.environment.get(key) or "–")
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}"

@@ -1,0 +1,233 @@
+"""Plotly charts as plain data and layout: the page draws them, nothing is imported to make them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from fedpriv.metrics.tradeoff import ppc
+from fedpriv.report.leakage import Measure, grouped
+from fedpriv.report.reading import Run
+
+MARKS = ("circle", "square", "diamond", "triangle-up", "x", "star", "cross", "hexagon")
+DASHES = ("solid", "dash", "dot", "dashdot")
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A figure, what it shows in words, and the same numbers as a table for readers without scripts."""
+
+    name: str
+    title: str
+    data: list[dict[str, Any]]
+    layout: dict[str, Any]
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+
+    @property
+    def figure(self) -> dict[str, Any]:
+        return {"data": _finite(self.data), "layout": self.layout}
+
+    @property
+    def numbers(self) -> set[int]:
+        """The columns that hold figures: all but the first."""
+        return set(range(1, len(self.columns)))
+
+
+def accuracy_by_round(runs: Sequence[Run]) -> Chart:
+    """Test accuracy of the public model after each round."""
+    data, rows = [], []
+    for index, run in enumerate(runs):
+        rounds = [record["round"] for record in run.rounds]
+        values = [record.get("accuracy") for record in run.rounds]
+        data.append(_line(run.name, rounds, values, index))
+        rows += [(run.name, *pair) for pair in zip(rounds, map(_percent, values), strict=True)]
+    layout = {
+        "xaxis": {"title": {"text": "round"}},
+        "yaxis": {"title": {"text": "accuracy"}, "tickformat": ".0%"},
+        "showlegend": len(data) > 1,
+    }
+    return Chart("accuracy", "Accuracy by round", data, layout, ("run", "round", "accuracy"), rows)
+
+
+def leakage_by_round(scores: pd.DataFrame, what: Measure, several: bool) -> Chart:
+    """Median leakage of each attack in each round, with its bootstrap interval and the bound."""
+    keys = ["run", "attack", "round"] if several else ["attack", "round"]
+    series: dict[str, list[tuple]] = {}
+    for found, numbers in grouped(scores, keys, what):
+        series.setdefault(" · ".join(map(str, found[:-1])), []).append((found[-1], numbers))
+    data, rows = [], []
+    for index, (name, points) in enumerate(series.items()):
+        line = _line(name, [p[0] for p in points], [p[1].median for p in points], index)
+        line["error_y"] = {
+            "type": "data",
+            "symmetric": False,
+            "array": [n.high - n.median for _, n in points],
+            "arrayminus": [n.median - n.low for _, n in points],
+            "thickness": 1,
+        }
+        data.append(line)
+        rows += [
+            (name, at, n.count, what.shown(n.median), interval(n.low, n.high), what.shown(n.worst))
+            for at, n in points
+        ]
+    layout: dict[str, Any] = {
+        "xaxis": {"title": {"text": "round"}},
+        "yaxis": {"title": {"text": _axis(what)}},
+        "showlegend": True,
+    }
+    if what.bound is not None:
+        layout["shapes"] = [_bound_line(what.bound)]
+    columns = ("attack", "round", "victims", f"median {what.name}", "95 % interval", "worst")
+    return Chart("leakage", "Leakage by round and attack", data, layout, columns, rows)
+
+
+def ppc_curves(results: pd.DataFrame, metric: str, columns: Mapping[str, str]) -> Chart:
+    """Accuracy and reconstruction distance against m, over the regions of SPN fig. 5.
+
+    `columns` names the columns of defence, attack, m and accuracy.
+    """
+    data: list[dict[str, Any]] = []
+    rows: list[tuple[Any, ...]] = []
+    m = columns["m"]
+    finite = results[results[m].map(lambda value: math.isfinite(float(value)))]
+    by = [columns["defence"], columns["attack"]]
+    for index, (found, points) in enumerate(finite.groupby(by, sort=True)):
+        name = " · ".join(map(str, found))
+        means = points.groupby(m, sort=True)[[metric, columns["accuracy"]]].mean().reset_index()
+        data.append(_line(name, means[m].tolist(), means[metric].tolist(), index))
+        rows += [
+            (name, f"{row[m]:.2f}", f"{row[metric]:.3f}", _percent(row[columns["accuracy"]]))
+            for _, row in means.iterrows()
+        ]
+    for index, (defence, points) in enumerate(finite.groupby(columns["defence"], sort=True)):
+        means = points.groupby(m, sort=True)[columns["accuracy"]].mean().reset_index()
+        line = _line(
+            f"{defence} · accuracy", means[m].tolist(), means[columns["accuracy"]].tolist(), index
+        )
+        line |= {"yaxis": "y2", "line": {**line["line"], "dash": "dot"}, "opacity": 0.7}
+        data.append(line)
+    top = float(finite[m].max()) if len(finite) else 3.0
+    layout = {
+        "xaxis": {"title": {"text": "m = log₁₀(‖B‖/‖E‖ + 1)"}, "range": [0, top * 1.05]},
+        "yaxis": {"title": {"text": metric}},
+        "yaxis2": {
+            "title": {"text": "accuracy"},
+            "overlaying": "y",
+            "side": "right",
+            "tickformat": ".0%",
+            "showgrid": False,
+        },
+        "shapes": _regions(top * 1.05),
+        "showlegend": True,
+        "legend": {"orientation": "h", "y": -0.25},
+    }
+    title = "Privacy-preserving characteristics"
+    return Chart("ppc", title, data, layout, ("mechanism", "m", metric, "accuracy"), rows)
+
+
+def trade_off(points: pd.DataFrame, what: Measure) -> Chart:
+    """Accuracy against leakage, a point a setting; `points` has name, accuracy, leak and front."""
+    data = []
+    for front, rows in points.groupby("front", sort=True):
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers+text" if front and len(points) < 15 else "markers",
+                "name": "on the Pareto front" if front else "beaten by another",
+                "x": rows["leak"].tolist(),
+                "y": rows["accuracy"].tolist(),
+                "text": rows["name"].tolist(),
+                "textposition": "top center",
+                "marker": {"symbol": "star" if front else "circle", "size": 11 if front else 8},
+                "meta": 2 if front else 7,
+            }
+        )
+    layout = {
+        "xaxis": {"title": {"text": _axis(what)}},
+        "yaxis": {"title": {"text": "accuracy"}, "tickformat": ".0%"},
+        "showlegend": True,
+    }
+    table = [
+        (row["name"], _percent(row["accuracy"]), what.shown(row["leak"]), _yes(row["front"]))
+        for _, row in points.iterrows()
+    ]
+    columns = ("setting", "accuracy", f"median {what.name}", "on the front")
+    return Chart("trade-off", "Accuracy against leakage", data, layout, columns, table)
+
+
+def interval(low: float, high: float, digits: int = 1) -> str:
+    return f"{low:.{digits}f} to {high:.{digits}f}"
+
+
+def _line(name: str, x: Sequence[Any], y: Sequence[Any], index: int) -> dict[str, Any]:
+    """A line; `meta` is its colour in the page's palette, the same in light and dark."""
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": name,
+        "x": list(x),
+        "y": list(y),
+        "marker": {"symbol": MARKS[index % len(MARKS)], "size": 7},
+        "line": {"dash": DASHES[index // 8 % len(DASHES)], "width": 2},
+        "meta": index,
+    }
+
+
+def _axis(what: Measure) -> str:
+    unit = f" ({what.unit})" if what.unit else ""
+    return f"{what.name}{unit}, {'higher' if what.high else 'lower'} leaks more"
+
+
+def _bound_line(bound: float) -> dict[str, Any]:
+    return {
+        "type": "line",
+        "xref": "paper",
+        "x0": 0,
+        "x1": 1,
+        "y0": bound,
+        "y1": bound,
+        "line": {"color": "#c0392b", "width": 2, "dash": "dash"},
+        "label": {"text": "bound", "textposition": "end", "font": {"color": "#c0392b"}},
+    }
+
+
+def _regions(top: float) -> list[dict[str, Any]]:
+    """The green and the red band: ‖E‖ > ‖B‖, and ratios of ten and more."""
+    green, red = ppc(1, 1), ppc(10, 1)
+    bands = [(0.0, min(green, top), "#2e8b57"), (red, max(red, top), "#c0392b")]
+    return [
+        {
+            "type": "rect",
+            "yref": "paper",
+            "x0": low,
+            "x1": high,
+            "y0": 0,
+            "y1": 1,
+            "fillcolor": colour,
+            "opacity": 0.13,
+            "line": {"width": 0},
+            "layer": "below",
+        }
+        for low, high, colour in bands
+        if high > low
+    ]
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None or math.isnan(value) else f"{value:.1%}"
+
+
+def _yes(value: Any) -> str:
+    return "yes" if value else ""
+
+
+def _finite(value: Any) -> Any:
+    """The same data with nothing that JSON cannot say: NaN and infinity become gaps."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

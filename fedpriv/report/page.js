@@ -1,0 +1,46 @@
+"use strict";
+// Okabe and Ito's colours: told apart by people who see colours differently, on white and on black.
+const PALETTE = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8f7cc3", "#888888"];
+const dark = window.matchMedia("(prefers-color-scheme: dark)");
+
+function themed(figure) {
+  const style = getComputedStyle(document.documentElement);
+  const ink = style.getPropertyValue("--ink").trim();
+  const line = style.getPropertyValue("--line").trim();
+  const copy = structuredClone(figure);
+  for (const trace of copy.data) {
+    const colour = PALETTE[(trace.meta ?? 0) % PALETTE.length];
+    trace.marker = { ...trace.marker, color: colour };
+    if (trace.line) trace.line.color = colour;
+    if (trace.error_y) trace.error_y.color = colour;
+  }
+  const narrow = window.innerWidth < 640;
+  const layout = {
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    font: { color: ink, family: "system-ui, sans-serif" },
+    margin: { l: 60, r: narrow ? 20 : 50, t: 20, b: 50 },
+    ...copy.layout,
+    legend: { orientation: "h", y: -0.25, ...copy.layout.legend },
+  };
+  for (const axis of ["xaxis", "yaxis", "yaxis2"]) {
+    if (layout[axis]) layout[axis] = { gridcolor: line, zerolinecolor: line, automargin: true, ...layout[axis] };
+  }
+  return { data: copy.data, layout };
+}
+
+function draw() {
+  for (const place of document.querySelectorAll(".chart")) {
+    const figure = themed(JSON.parse(document.getElementById(place.dataset.figure).textContent));
+    Plotly.react(place, figure.data, figure.layout, { displaylogo: false, responsive: true });
+  }
+}
+
+if (window.Plotly) {
+  document.documentElement.classList.add("scripts");
+  draw();
+  dark.addEventListener("change", draw);
+}
+const closed = () => document.querySelectorAll("details:not([open])");
+window.addEventListener("beforeprint", () => closed().forEach((part) => { part.open = true; part.dataset.shut = ""; }));
+window.addEventListener("afterprint", () => document.querySelectorAll("details[data-shut]").forEach((part) => { part.open = false; delete part.dataset.shut; }));

@@ -1,0 +1,83 @@
+"""One self-contained HTML page from run folders and sweeps: text, tables and pictures need no script."""
+
+import shlex
+from collections.abc import Sequence
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+
+import pandas as pd
+from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
+
+from fedpriv.files import write_text
+from fedpriv.report.about_runs import all_scores, run_sections
+from fedpriv.report.about_sweeps import sweep_sections, verdict_of_sweep
+from fedpriv.report.leakage import Measure, measures
+from fedpriv.report.parts import Section
+from fedpriv.report.reading import Material, read_material
+from fedpriv.report.verdict import Verdict, verdict_of_runs
+
+
+def write_report(paths: Sequence[Path], out: Path | None = None, command: str = "") -> Path:
+    """Write the page of the folders; beside the first one's files unless `out` says otherwise."""
+    place = out or paths[0] / "report.html"
+    write_text(place, page_of(read_material(paths), command or _command(paths, out)))
+    return place
+
+
+def page_of(material: Material, command: str = "") -> str:
+    """The page as text."""
+    scores = all_scores(material.runs)
+    what = _measure(material, scores)
+    sections: list[Section] = []
+    verdict: Verdict | None = None
+    for grid in material.grids:
+        sections += sweep_sections(grid, len(material.grids) > 1)
+        verdict = verdict or verdict_of_sweep(grid)
+    if material.runs:
+        sections += run_sections(material.runs, scores, what)
+        verdict = verdict or verdict_of_runs(material.runs, scores, what)
+    drawn = any(section.charts for section in sections)
+    return _template().render(
+        title=_title(material),
+        verdict=verdict,
+        sections=sections,
+        command=command,
+        version=version("fedpriv"),
+        css=_text("page.css"),
+        js=_text("page.js"),
+        plotly=_plotly() if drawn else "",
+    )
+
+
+def _measure(material: Material, scores: pd.DataFrame) -> Measure | None:
+    """The metric that decides: the gate's, else the first of the catalogue that was measured."""
+    gate = next((run.scenario.gate for run in material.runs if run.scenario.gate), {})
+    return next(iter(measures(scores, gate)), None)
+
+
+def _title(material: Material) -> str:
+    names = [grid.name for grid in material.grids] + [run.name for run in material.runs]
+    listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return f"Privacy report: {listed}"
+
+
+def _command(paths: Sequence[Path], out: Path | None) -> str:
+    parts = ["fedpriv", "report", *map(str, paths), *(["--out", str(out)] if out else [])]
+    return shlex.join(parts)
+
+
+def _template() -> Template:
+    environment = Environment(
+        loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    return environment.get_template("page.html")
+
+
+def _text(name: str) -> str:
+    return (files("fedpriv.report") / name).read_text("utf-8")
+
+
+def _plotly() -> str:
+    """Plotly's script, bundled so that the page opens offline."""
+    return (files("plotly") / "package_data" / "plotly.min.js").read_text("utf-8")

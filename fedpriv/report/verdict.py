@@ -1,0 +1,136 @@
+"""The answer at the top of a page: a traffic light and three sentences."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import pandas as pd
+
+from fedpriv.report.leakage import Measure, summary
+from fedpriv.report.reading import Run
+
+Light = Literal["red", "amber", "green", "grey"]
+WORDS: dict[Light, str] = {
+    "red": "Leaks",
+    "amber": "Close to the bound",
+    "green": "Holds",
+    "grey": "Not tested",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a reader takes away who reads nothing else: what leaked, how it was defended, at what cost."""
+
+    light: Light
+    sentences: tuple[str, ...]
+
+    @property
+    def word(self) -> str:
+        return WORDS[self.light]
+
+
+def light_of(scores: pd.DataFrame, what: Measure | None) -> Light:
+    """Red when a victim is worse than the bound, amber within a quarter of it, grey unmeasured."""
+    numbers = summary(scores[what.name], what) if what is not None else None
+    if what is None or numbers is None or what.bound is None:
+        return "grey"
+    if numbers.over:
+        return "red"
+    return "amber" if what.near(numbers.worst) else "green"
+
+
+def verdict_of_runs(runs: list[Run], scores: pd.DataFrame, what: Measure | None) -> Verdict:
+    """`scores` are those of all runs, with the run's name in `run`."""
+    if what is None or scores.empty:
+        return Verdict("grey", (_untested(runs), _defences(runs), _cost(runs)))
+    return Verdict(
+        _judged(runs, scores, what),
+        (_leak(scores, what, len(runs) > 1), _attackers(runs, scores, what), _cost(runs)),
+    )
+
+
+def _judged(runs: list[Run], scores: pd.DataFrame, what: Measure) -> Light:
+    """The light of the defended runs when there are some: the others are there for comparison."""
+    defended = {run.name for run in runs if run.scenario.plugins}
+    subject = scores[scores["run"].isin(defended)] if defended else scores
+    return light_of(subject, what)
+
+
+def _untested(runs: list[Run]) -> str:
+    if any(run.scenario.attacks for run in runs):
+        return "No attack has been scored yet, so this page cannot say what leaks."
+    return (
+        "No attack was run, so this page cannot say what leaks; "
+        "`fedpriv audit` attacks a scenario with a standard battery."
+    )
+
+
+def _leak(scores: pd.DataFrame, what: Measure, several: bool) -> str:
+    numbers = summary(scores[what.name], what)
+    assert numbers is not None  # a Measure is only made of a column that holds numbers
+    worst = what.worst_first(scores).iloc[0]
+    where = f"client {worst['node']} in round {worst['round']}"
+    if several:
+        where += f" of {worst['run']}"
+    reached = (
+        f"the worst, from {where}, reached {what.shown(numbers.worst)} {what.name.upper()} "
+        f"with the attack {worst['attack']}"
+    )
+    if what.bound is None:
+        return f"{numbers.count} samples were attacked; {reached}."
+    side = "above" if what.high else "below"
+    return (
+        f"A curious server rebuilt {numbers.over} of {numbers.count} attacked samples "
+        f"{side} {what.shown(what.bound)} ({numbers.share:.0%}, 95 % interval "
+        f"{numbers.share_low:.0%} to {numbers.share_high:.0%}); {reached}."
+    )
+
+
+def _defences(runs: list[Run]) -> str:
+    names = sorted({run.defence for run in runs if run.scenario.plugins})
+    if not names:
+        return "Clients had no defence."
+    return f"Clients defended themselves with {', '.join(names)}."
+
+
+def _attackers(runs: list[Run], scores: pd.DataFrame, what: Measure) -> str:
+    text = _defences(runs)
+    if "informed" not in scores.columns or not any(run.scenario.plugins for run in runs):
+        return text
+    informed = scores["informed"].astype(str).str.lower().isin(("true", "1", "1.0", "yes"))
+    known, unknown = summary(scores[what.name][informed], what), None
+    unknown = summary(scores[what.name][~informed], what)
+    if known is None:
+        return f"{text} No attacker who knows the defence was tried."
+    if unknown is None:
+        return f"{text} Only attackers who know it were tried."
+    return (
+        f"{text[:-1]}; an attacker who knows the defence got {what.shown(known.worst)} at best, "
+        f"one who does not {what.shown(unknown.worst)}."
+    )
+
+
+def _cost(runs: list[Run]) -> str:
+    """Accuracy, bytes and seconds against the undefended run, when one is shown."""
+    trained = [run for run in runs if run.accuracy is not None]
+    if not trained:
+        return "No round has ended yet."
+    plain = next((run for run in trained if not run.scenario.plugins), None)
+    defended = [run for run in trained if run.scenario.plugins]
+    if not defended:
+        best = max(trained, key=lambda run: run.accuracy or 0)
+        return f"The federation reached {best.accuracy:.1%} accuracy in {len(best.rounds)} rounds."
+    best = max(defended, key=lambda run: run.accuracy or 0)
+    if plain is None:
+        return (
+            f"The federation reached {best.accuracy:.1%} accuracy; what the defence cost is not "
+            "known, because no undefended run is on this page."
+        )
+    points = 100 * ((best.accuracy or 0) - (plain.accuracy or 0))
+    change = "cost" if points < 0 else "gained"
+    text = f"{best.name} {change} {abs(points):.1f} points of accuracy"
+    for key, unit in (("seconds", "the time"), ("bytes-up", "the bytes")):
+        before, after = plain.total(key), best.total(key)
+        if before and after:
+            text += f", {after / before:.2f} × {unit}"
+    return f"Against no defence ({plain.accuracy:.1%}), {text}."

@@ -1,0 +1,43 @@
+"""Small made-up run folders, in the format that runs write."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from fedpriv.runfolder import RunFolder
+from fedpriv.scenario import from_tables
+
+MakeRun = Callable[..., RunFolder]
+
+
+@pytest.fixture
+def make_run(tmp_path: Path) -> MakeRun:
+    """A finished run: three rounds, two attacks on three clients, PSNR as given."""
+
+    def make(name: str = "plain", psnr: float = 30.0, **tables: Any) -> RunFolder:
+        folder = RunFolder(tmp_path / name)
+        attacks = [{"name": "dlg"}]
+        folder.start(from_tables({"name": name, "seed": 7, "attacks": attacks, **tables}))
+        for number in (1, 2, 3):
+            figures = {"accuracy": 0.3 * number, "loss": 1 / number, "seconds": 0.5}
+            traffic = {"asked": 3, "clients": 3, "failed": [], "bytes-up": 100, "bytes-down": 100}
+            folder.add_round({"round": number, **figures, **traffic})
+        rows = []
+        for attack in ("dlg", "adam+cosine"):
+            for number in (1, 3):
+                for node in range(3):
+                    value = psnr - node - (attack != "dlg")
+                    row = {"run": name, "round": number, "node": node, "attack": attack}
+                    rows.append(row | {"psnr": value, "ssim": value / 40, "label-hit": 1})
+                    picture = folder.attacks / attack / f"{number}-{node}.png"
+                    picture.parent.mkdir(parents=True, exist_ok=True)
+                    Image.fromarray(np.full((8, 4), 10 * node, dtype=np.uint8)).save(picture)
+        pd.DataFrame(rows).to_csv(folder.scores_file, index=False)
+        return folder
+
+    return make

@@ -1,0 +1,134 @@
+"""The page: it says what the numbers say, needs nothing from outside and shows names as text."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from fedpriv.errors import BadFolder
+from fedpriv.report.charts import accuracy_by_round, leakage_by_round
+from fedpriv.report.leakage import measure
+from fedpriv.report.page import page_of, write_report
+from fedpriv.report.reading import read_material
+from fedpriv.runfolder import RunFolder
+
+
+class Seen(HTMLParser):
+    """Tags that never close or close twice, and every address that the page names."""
+
+    VOID = frozenset({"meta", "link", "img", "br", "circle", "rect"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.addresses: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.addresses += [value for key, value in attrs if key in ("src", "href", "action")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+
+def without_scripts(text: str) -> str:
+    return re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)
+
+
+def test_a_leak_is_red_and_named(make_run):
+    text = page_of(read_material([make_run(psnr=30.0).path]))
+    assert 'class="verdict red"' in text
+    assert "rebuilt 12 of 12 attacked samples above 20.0 dB" in text
+    assert "client 0 in round 1, reached 30.0 dB PSNR with the attack dlg" in text
+
+
+@pytest.mark.parametrize(("psnr", "light"), [(20.5, "red"), (19.0, "amber"), (14.0, "green")])
+def test_the_light_follows_the_worst_victim(make_run, psnr, light):
+    text = page_of(read_material([make_run(psnr=psnr).path]))
+    assert f'class="verdict {light}"' in text
+
+
+def test_the_gate_of_the_scenario_moves_the_bound(make_run):
+    text = page_of(read_material([make_run(psnr=14.0, gate={"psnr": 10.0}).path]))
+    assert 'class="verdict red"' in text
+
+
+def test_a_run_without_scores_claims_nothing(make_run):
+    folder = make_run()
+    folder.scores_file.unlink()
+    text = page_of(read_material([folder.path]))
+    assert 'class="verdict grey"' in text and "cannot say what leaks" in text
+
+
+def test_runs_side_by_side_give_the_price_of_the_defence(make_run):
+    plain = make_run("plain")
+    defended = make_run("pruned", psnr=12.0, plugins=[{"name": "pruning", "fraction": 0.05}])
+    text = page_of(read_material([plain.path, defended.path]))
+    assert 'class="verdict green"' in text  # the undefended run is there for comparison
+    assert "pruning(fraction=0.05)" in text
+    assert "Against no defence (90.0%), pruned gained 0.0 points of accuracy" in text
+
+
+def test_nothing_is_asked_of_the_network(make_run):
+    seen = Seen(without_scripts(page_of(read_material([make_run().path]))))
+    assert not seen.open
+    assert all(address.startswith(("data:", "#")) for address in seen.addresses)
+    assert sum(address.startswith("data:image/png") for address in seen.addresses) == 12
+
+
+def test_names_are_text_not_markup(make_run):
+    evil = "</script><img src=x onerror=alert(1)>"
+    text = page_of(read_material([make_run("evil", summary=evil).path]), command=evil)
+    assert evil not in text and "&lt;img src=x" in text
+
+
+def test_charts_are_plotly_figures(make_run):
+    from plotly.graph_objects import Figure
+
+    runs = read_material([make_run().path]).runs
+    scores = runs[0].scores.assign(run=runs[0].name)
+    for chart in (accuracy_by_round(runs), leakage_by_round(scores, measure("psnr"), True)):
+        assert Figure(chart.figure).data  # plotly refuses what it does not know
+        json.dumps(chart.figure, allow_nan=False)
+        assert chart.rows and all(len(row) == len(chart.columns) for row in chart.rows)
+
+
+def test_a_perfect_copy_has_a_number(make_run):
+    folder = make_run()
+    text = folder.scores_file.read_text().replace("30.0", "inf")
+    folder.scores_file.write_text(text)
+    assert "reached 60.0 dB" in page_of(read_material([folder.path]))
+
+
+def test_a_folder_of_variants_is_its_runs(make_run):
+    make_run("a")
+    folder = make_run("b")
+    runs = read_material([folder.path.parent]).runs
+    assert [run.name for run in runs] == ["a", "b"]
+
+
+def test_the_page_lies_beside_the_run(make_run):
+    folder = make_run()
+    assert write_report([folder.path]) == folder.report_file
+    assert folder.report_file.stat().st_size > 4e6  # plotly is in it
+
+
+@pytest.mark.parametrize("content", [None, "not,a\nrun,folder"])
+def test_what_is_no_run_is_said_so(tmp_path, content):
+    place = tmp_path / "nothing"
+    if content:
+        place.mkdir()
+        (place / "other.csv").write_text(content)
+    with pytest.raises(BadFolder, match="nothing"):
+        read_material([place])
+
+
+def test_damaged_scores_are_named(make_run):
+    folder: RunFolder = make_run()
+    folder.scores_file.write_bytes(b"\xff\xfe\x00 no csv \xff")
+    with pytest.raises(BadFolder, match="scores.csv"):
+        read_material([folder.path])
