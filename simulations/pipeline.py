@@ -26,4 +26,6 @@ def run_all(
         going_on = resume and place.scenario_file.exists()
         simulate(variant, place, show(), resume=going_on, ray_address=ray_address)
         rows[name] = {"folder": str(place.path), "rounds": place.rounds()}
-    return {"folder": str(folder.path), "rows": rows}
+    from fedpriv.report.page import write_report  # pandas, when training is over
+
+    return {"folder": str(folder.path), "rows": rows, "report": str(write_report([folder.path]))}

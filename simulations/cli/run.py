@@ -57,6 +57,7 @@ def run(
     for name, result in results["rows"].items():
         out.print(rounds_table(name or chosen.name, result["rounds"]))
     out.print(f"run folder: {place.path}", highlight=False, soft_wrap=True)
+    out.print(f"report: {results['report']}", highlight=False, soft_wrap=True)
 
 
 def rounds_table(title: str, rounds: list[dict], most: int = 12) -> Table:
