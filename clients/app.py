@@ -7,6 +7,7 @@ from functools import wraps
 from flwr.app import Context, Error, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
+from clients.audit import Watch, audit_folder
 from clients.catalogue import plugin_of
 from clients.job import Job, fit, make_job, own_split, share_of
 from clients.persistence import persistent
@@ -54,8 +55,13 @@ def trained(
     plugin = plugin_of(scenario.plugins)
     server_round = round_of(message)
     job = plugin.on_setup(make_job(scenario, start, server_round, context))
-    job.report |= fit(job, plugin.on_batch)
+    folder, watch = audit_folder(scenario, server_round, context), Watch()
+    if folder:
+        watch.batches(job)
+    job.report |= fit(job, watch.on_batch(plugin.on_batch) if folder else plugin.on_batch)
     update = plugin.on_update(difference(state_of(job.shared), start), job)
+    if folder:
+        watch.truth(job, update).save(folder)
     job.kept["released"] = apply(start, update)
     return job, job.report
 

@@ -16,8 +16,11 @@ from fedpriv.scenario import Scenario
 RUN_ID, SERVER_NODE = 1, 1
 
 
-def contexts_of(scenario: Scenario, run_config: dict) -> dict[int, Context]:
-    """A context for every virtual client, by node id."""
+def contexts_of(
+    scenario: Scenario, run_config: dict, truth: Path | None = None
+) -> dict[int, Context]:
+    """A context for every virtual client, by node id; `truth` is where audited clients write."""
+    audit = {"audit-dir": str(truth)} if truth and scenario.audited else {}
     count = scenario.federation.clients
     return {
         node: Context(
@@ -27,6 +30,7 @@ def contexts_of(scenario: Scenario, run_config: dict) -> dict[int, Context]:
                 "partition-id": partition,
                 "num-partitions": count,
                 "secret-seed": seed_of(scenario.seed, "secret", partition) >> 2,
+                **audit,
             },
             state=RecordDict(),
             run_config=run_config,

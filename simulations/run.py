@@ -84,7 +84,9 @@ def simulate(
     run_config = {"scenario": scenario.text()}
     with backend_of(scenario, ray_address) as (backend, why):
         log.info("clients run on %s: %s", type(backend).__name__, why)
-        grid = SimulationGrid(backend, contexts_of(scenario, run_config), show.on_reply)
+        grid = SimulationGrid(
+            backend, contexts_of(scenario, run_config, folder.truth), show.on_reply
+        )
         context = Context(
             run_id=RUN_ID,
             node_id=SERVER_NODE,

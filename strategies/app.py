@@ -10,11 +10,13 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedpriv.errors import BadFolder
 from fedpriv.parts import device_of, first_state, loaded, model_of, test_samples
-from fedpriv.runfolder import RunFolder, new_folder
+from fedpriv.runfolder import RunFolder, load_state, new_folder
 from fedpriv.scenario import Scenario
 from fedpriv.state import State
 from fedpriv.training import evaluate
 from strategies.catalogue import strategy_of
+from strategies.curious import Curious
+from strategies.knowledge import recorder_of
 from strategies.roster import Roster
 from strategies.rounds import Federated, Listener, Record
 
@@ -50,6 +52,12 @@ def opened(run_config: Mapping[str, Any], scenario: Scenario) -> RunFolder:
     return folder
 
 
+def started(run_config: Mapping[str, Any], scenario: Scenario) -> State:
+    """The state of round 0: that of a `start` file, or the one the seed gives."""
+    start = str(run_config.get("start", ""))
+    return load_state(Path(start)) if start else first_state(scenario)
+
+
 def server_app(listener: Listener | None = None) -> ServerApp:
     """A ServerApp that tells `listener` how the run goes."""
     app = ServerApp()
@@ -59,7 +67,7 @@ def server_app(listener: Listener | None = None) -> ServerApp:
         scenario = Scenario.of(context.run_config)
         folder = opened(context.run_config, scenario)
         done = folder.last_round()["round"]
-        state = folder.checkpoint_state() if done else first_state(scenario)
+        state = folder.checkpoint_state() if done else started(context.run_config, scenario)
         last = scenario.federation.rounds
         if listener:
             listener.on_start(done + 1, last)
@@ -73,8 +81,11 @@ def server_app(listener: Listener | None = None) -> ServerApp:
             folder.save_model(state, {"round": record["round"]})
 
         roster = Roster(scenario.federation.clients)
+        strategy = strategy_of(scenario, roster)
+        if scenario.attacks and getattr(strategy, "shares", True):
+            strategy = Curious(strategy, recorder_of(scenario, folder.observations, roster))
         Federated(
-            strategy=strategy_of(scenario, roster),
+            strategy=strategy,
             grid=grid,
             roster=roster,
             seed=scenario.seed,

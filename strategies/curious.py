@@ -1,0 +1,59 @@
+"""Curious: reads every single reply before it is aggregated, and changes nothing."""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Strategy
+
+from strategies.wrapper import Wrapper
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One node's part in a round: the message it got and the one it answered with."""
+
+    round: int
+    node: int  # Flower's node id
+    sent: Message
+    reply: Message
+
+
+Observe = Callable[[Exchange], None]
+
+
+class Curious(Wrapper):
+    """Any strategy, with an observer of every exchange: `Curious(FedAvg(), record_to("observations/"))`.
+
+    It follows the protocol. Whatever goes wrong while observing is logged and touches nothing else.
+    """
+
+    def __init__(self, strategy: Strategy, observe: Observe) -> None:
+        super().__init__(strategy)
+        self.observe = observe
+        self._sent: dict[int, Message] = {}
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        messages = list(self.inner.configure_train(server_round, arrays, config, grid))
+        self._sent = {message.metadata.dst_node_id: message for message in messages}
+        return messages
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        replies = list(replies)
+        for reply in replies:
+            node = reply.metadata.src_node_id
+            if reply.has_error() or node not in self._sent:
+                continue
+            try:
+                self.observe(Exchange(server_round, node, self._sent[node], reply))
+            except Exception as error:
+                log.warning("round %d, node %d was not observed: %s", server_round, node, error)
+        return self.inner.aggregate_train(server_round, replies)

@@ -1,0 +1,52 @@
+"""What a server knows of its clients' training: the scenario it wrote itself."""
+
+import math
+from typing import Any
+
+from torch import nn
+
+from fedpriv.parts import dataset_of, model_of
+from fedpriv.scenario import Scenario
+from strategies.recorder import Facts, Recorder
+from strategies.roster import Roster
+
+
+def facts_of(scenario: Scenario) -> Facts:
+    """The facts of an observation by round and number of examples."""
+    training, dataset = scenario.training, dataset_of(scenario)
+    layers = model_of(scenario).modules()
+    dropout = max(
+        (m.p for m in layers if isinstance(m, nn.modules.dropout._DropoutNd)), default=0.0
+    )
+    fixed = {
+        "classes": dataset.classes,
+        "input_shape": dataset.shape,
+        "optimiser": training.optimiser,
+        "momentum": training.momentum,
+        "weight_decay": training.weight_decay,
+        "mode": training.mode,
+        "dropout": dropout,
+        "mean": tuple(dataset.mean),
+        "std": tuple(dataset.std),
+    }
+
+    def facts(server_round: int, examples: int) -> dict[str, Any]:
+        size = min(training.batch_size, examples)
+        steps = training.local_steps or training.local_epochs * math.ceil(examples / size)
+        lr = training.lr_at(server_round)
+        return {**fixed, "lr": lr, "batch_size": size, "local_steps": steps}
+
+    return facts
+
+
+def recorder_of(scenario: Scenario, folder: Any, roster: Roster) -> Recorder:
+    """Records the rounds and victims that the scenario's attacks want, by partition."""
+    rounds = scenario.federation.rounds
+    victims = [attack.victims for attack in scenario.attacks]
+    return Recorder(
+        folder,
+        facts_of(scenario),
+        rounds=lambda r: any(attack.wants(r, rounds) for attack in scenario.attacks),
+        sample=None if None in victims else max(v for v in victims if v is not None),
+        name=roster.partition,
+    )

@@ -1,0 +1,125 @@
+"""record_to: observations in a folder, all of them or a sample, within a disk budget."""
+
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from fedpriv.observation import Observation
+from fedpriv.state import State
+from fedpriv.wire import EXAMPLES, state_in
+from strategies.curious import Exchange
+
+log = logging.getLogger(__name__)
+
+GIB = 2**30
+LR_KEYS = ("lr", "learning-rate", "learning_rate")
+Facts = Callable[[int, int], Mapping[str, Any]]  # round and number of examples -> facts
+Rounds = Callable[[int], bool]
+
+
+def every(server_round: int) -> bool:
+    return True
+
+
+class Recorder:
+    """Writes every exchange that is wanted as an Observation.
+
+    `rounds` says which ones, `sample` how many nodes of a round at most, `max_bytes` when to stop,
+    `name` what an observation calls a node. `facts` are what the server knows of the protocol; what
+    they leave out is read off the messages where it can be.
+    """
+
+    def __init__(
+        self,
+        folder: Path | str,
+        facts: Facts,
+        *,
+        rounds: Rounds = every,
+        sample: int | None = None,
+        max_bytes: float = 4 * GIB,
+        name: Callable[[int], int | str] = int,
+    ) -> None:
+        self.folder, self.facts, self.rounds, self.name = Path(folder), facts, rounds, name
+        self.sample, self.max_bytes, self.bytes = sample, max_bytes, 0
+        self._taken: dict[int, int] = {}  # round -> observations of it
+        self._warned: set[str] = set()
+
+    def __call__(self, exchange: Exchange) -> None:
+        taken = self._taken.get(exchange.round, 0)
+        if not self.rounds(exchange.round) or (self.sample is not None and taken >= self.sample):
+            return
+        if self.bytes >= self.max_bytes:
+            self.warn(f"{self.folder} has reached {self.max_bytes:.0f} bytes; no more is kept")
+            return
+        path = self.observation(exchange).save(self.folder)
+        self._taken[exchange.round] = taken + 1
+        self.bytes += path.stat().st_size
+
+    def observation(self, exchange: Exchange) -> Observation:
+        """The exchange with all that the server knows about it."""
+        sent = _state(exchange.sent.content.array_records)
+        received = _state(exchange.reply.content.array_records)
+        examples = int(_number(exchange.reply.content.metric_records, (EXAMPLES,)) or 1)
+        given = self.facts(exchange.round, examples)
+        lr = given.get("lr") or _number(exchange.sent.content.config_records, LR_KEYS)
+        if not lr:
+            self.warn(
+                "no message says the learning rate; 1 is noted. Give it to record_to(lr=…), "
+                "or later to `fedpriv attack --set lr=…`"
+            )
+        known = {
+            "classes": classes_in(sent),
+            "input_shape": (),
+            "num_examples": examples,
+            **given,
+            "lr": float(lr or 1.0),
+        }
+        node = self.name(exchange.node)
+        return Observation(sent=sent, received=received, round=exchange.round, node=node, **known)
+
+    def warn(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            log.warning(text)
+
+
+def record_to(
+    folder: Path | str,
+    *,
+    rounds: Rounds = every,
+    sample: int | None = None,
+    max_bytes: float = 4 * GIB,
+    **facts: Any,
+) -> Recorder:
+    """An observer for Curious that writes what it sees into `folder`.
+
+    `facts` are those of an Observation, what your clients are told to do: lr, optimiser, momentum,
+    batch_size, local_steps, input_shape, mean, std, mode, … They can also be given when attacking.
+    """
+    return Recorder(
+        folder,
+        lambda server_round, examples: facts,
+        rounds=rounds,
+        sample=sample,
+        max_bytes=max_bytes,
+    )
+
+
+def classes_in(state: State) -> int:
+    """How many outputs the model has: the rows of its last matrix."""
+    matrices = [value for value in state.values() if value.dim() == 2]
+    return len(matrices[-1]) if matrices else 1
+
+
+def _state(records: Mapping[str, Any]) -> State:
+    return state_in(next(iter(records.values())))
+
+
+def _number(records: Mapping[str, Mapping[str, Any]], keys: tuple[str, ...]) -> float | None:
+    """The first number under one of the keys in any of the records."""
+    for record in records.values():
+        for key in keys:
+            if isinstance(record.get(key), int | float):
+                return record[key]
+    return None

@@ -1,0 +1,47 @@
+"""Wrapper: a strategy around another one, delegating all of Flower's hooks."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Result, Strategy
+
+
+class Wrapper(Strategy):
+    """Does what `inner` does; whatever it does not define itself is the inner one's."""
+
+    def __init__(self, inner: Strategy) -> None:
+        self.inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "inner":  # not set yet: unpickling asks before __init__
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        return self.inner.configure_train(server_round, arrays, config, grid)
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        return self.inner.aggregate_train(server_round, replies)
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        return self.inner.configure_evaluate(server_round, arrays, config, grid)
+
+    def aggregate_evaluate(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> MetricRecord | None:
+        return self.inner.aggregate_evaluate(server_round, replies)
+
+    def summary(self) -> None:
+        self.inner.summary()
+
+    def start(self, *args: Any, **kwargs: Any) -> Result:
+        """The inner strategy's own loop, if it has one, with the hooks of this one."""
+        return type(self.inner).start(self, *args, **kwargs)  # type: ignore[arg-type]
