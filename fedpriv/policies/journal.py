@@ -3,15 +3,15 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from fedpriv.errors import BadFolder
 
-Kind = Literal["accuracy", "privacy"]
+Kind = Literal["accuracy", "sketch", "privacy"]
 
 
 class Task(NamedTuple):
-    """Scores `first` to `last` − 1 of one policy: images for S_pri, rounds for S_acc."""
+    """Scores `first` to `last` − 1 of one policy: rounds of S_acc, images of S_pri or its sketch."""
 
     policy: str
     kind: Kind
@@ -27,7 +27,7 @@ class Journal:
     """
 
     def __init__(self, settings: Mapping[str, Any], path: Path | None = None) -> None:
-        self.scores: dict[Kind, dict[str, list[float]]] = {"accuracy": {}, "privacy": {}}
+        self.scores: dict[Kind, dict[str, list[float]]] = {kind: {} for kind in get_args(Kind)}
         self.path = path
         self._settings = json.dumps(dict(settings), sort_keys=True)
         if path is not None:

@@ -13,14 +13,15 @@ from fedpriv.policies.policy import Policy, hybrid
 
 @dataclass(frozen=True)
 class Candidate:
-    """A policy and its scores, with how many rounds and images they are means over."""
+    """A policy and its scores, with how many rounds and images they rest on."""
 
     policy: str
     accuracy: float  # S_acc, higher is better
     rounds: int
-    privacy: float | None = None  # S_pri, lower is better; None: S_acc already said no
-    images: int = 0
-    kept: bool = False
+    privacy: float  # S_pri, lower is better
+    images: int
+    exact: bool  # False: S_pri is estimated from a sketch, since the race was decided by then
+    kept: bool
 
 
 @dataclass(frozen=True)

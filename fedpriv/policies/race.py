@@ -20,32 +20,39 @@ def stages(total: int, first: int) -> list[int]:
 
 def doubt(values: Tensor, against: Tensor) -> Tensor:
     """(C,): the standard error of mean(values − against); values (C, n), against (n,) or a number."""
-    difference = values - against
-    if values.shape[1] < 2:
-        return torch.full((len(values),), torch.inf, dtype=values.dtype)
-    return difference.std(1) / values.shape[1] ** 0.5
+    return (values - against).std(1) / values.shape[1] ** 0.5
 
 
-def may_be_among_the_lowest(values: Tensor, keep: int, doubts: float) -> Tensor:
-    """(C,) True for candidates not clearly above the `keep`-th lowest mean."""
+def leaders(values: Tensor, keep: int, doubts: float) -> Tensor:
+    """The rows worth more columns when the `keep` lowest means are wanted, best first.
+
+    Half of them at most, fewer if the rest is clearly above the `keep`-th lowest, and never
+    fewer than `keep`.
+    """
     means = values.mean(1)
-    if len(means) <= keep:
-        return torch.ones_like(means, dtype=torch.bool)
-    last = means.argsort()[keep - 1]
-    spread = doubt(values, values[last])
-    spread = torch.maximum(spread, spread.median())
-    return means - means[last] <= doubts * spread
+    order = means.argsort()
+    last = order[min(keep, len(order)) - 1]
+    clear = doubts * _at_least_typical(doubt(values, values[last]))
+    open_ = order[(means - means[last] <= clear)[order]]
+    return order[: max(keep, min(len(open_), -(-len(order) // 2)))]
 
 
 def may_cross(values: Tensor, cut: float, doubts: float, moves_too: bool = False) -> Tensor:
     """(C,) True for candidates whose mean is not clearly on one side of `cut`.
 
     A cut made from the candidates' own means moves with the columns as they do (`moves_too`).
-    A spread seen in few columns may be small by chance: none counts as smaller than the median.
+    One column tells nothing about its own reliability: then the nearer half is in doubt.
     """
+    distance = (values.mean(1) - cut).abs()
+    if values.shape[1] == 1:
+        return distance <= distance.median()
     spread = doubt(values, values.mean(0) if moves_too else values.new_zeros(()))
-    spread = torch.maximum(spread, spread.median())
-    return (values.mean(1) - cut).abs() <= doubts * spread
+    return distance <= doubts * _at_least_typical(spread)
+
+
+def _at_least_typical(spread: Tensor) -> Tensor:
+    """A spread seen in few columns may be small by chance: none counts as smaller than the median."""
+    return torch.maximum(spread, spread.median())
 
 
 def completed(values: Sequence[Sequence[float]]) -> list[float]:

@@ -25,6 +25,7 @@ from fedpriv.policies.privacy_score import (
 from fedpriv.policies.transforms import check_images
 from fedpriv.rng import generator
 
+SKETCHED = 3  # interpolation points of a sketch
 REMEMBERED = 256 * 2**20  # bytes of gradients at the starting images that a process keeps
 
 
@@ -55,7 +56,14 @@ class Scorer:
 
     def privacy(self, policy: Policy, first: int, last: int) -> list[float]:
         """GradSim's area for images `first` to `last` − 1, whose mean is S_pri (ATS eq. 7)."""
-        draw = policy.draw(len(self.x), generator(self.seed, "privacy", policy))
+        return self._areas(policy, first, last, self.points)
+
+    def sketch(self, policy: Policy, first: int, last: int) -> list[float]:
+        """The same from fewer points of each curve: images differ more than points do."""
+        return self._areas(policy, first, last, min(SKETCHED, self.points))
+
+    def _areas(self, policy: Policy, first: int, last: int, points: int) -> list[float]:
+        draw = policy.draw(len(self.x), generator(self.seed, "privacy"))
         rows = slice(first, last)
         target = self._normalised(policy.apply(self.x[rows], draw[rows]))
         found = curve(
@@ -63,7 +71,7 @@ class Scorer:
             self._starts[rows],
             target,
             self.y[rows],
-            self.points,
+            points,
             self.reduction,
             self._at_start and picked(self._at_start, rows),
         )

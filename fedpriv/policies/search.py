@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -12,10 +12,11 @@ from fedpriv.errors import BadOption, WorkFailed
 from fedpriv.policies.journal import Journal, Kind, Task
 from fedpriv.policies.policy import LONGEST, Policy, random_policies
 from fedpriv.policies.policy_set import Candidate
-from fedpriv.policies.race import completed, may_be_among_the_lowest, may_cross, stages
+from fedpriv.policies.race import completed, leaders, may_cross, stages
 from fedpriv.policies.scorer import Scorer
 from fedpriv.rng import generator
 
+FIRST_IMAGES = 16  # that every candidate able to win is judged by
 log = logging.getLogger(__name__)
 Finished = tuple[Task, list[float]]
 Spread = Callable[[Sequence[Task]], Iterable[Finished]]  # tasks in, scores out, in any order
@@ -69,8 +70,8 @@ def in_this_process(scorer: Scorer) -> Spread:
 
 def done(scorer: Scorer, task: Task) -> Finished:
     """A task and its scores."""
-    score = scorer.accuracy if task.kind == "accuracy" else scorer.privacy
-    return task, score(Policy.parse(task.policy), task.first, task.last)
+    score = {"accuracy": scorer.accuracy, "sketch": scorer.sketch, "privacy": scorer.privacy}
+    return task, score[task.kind](Policy.parse(task.policy), task.first, task.last)
 
 
 def search(
@@ -100,18 +101,21 @@ def search(
         raise WorkFailed(_too_few(settings, rounds, able, threshold, values))
     if len(able) < settings.keep:
         log.warning(_too_few(settings, rounds, able, threshold, values))
-    images = _raced(settings, able, values)
-    kept = [name for name in images if len(images[name]) == settings.images]
-    kept = sorted(kept, key=lambda name: sum(images[name]))[: settings.keep]
+    sketches = _sketched(settings, names, able, values) if settings.race else {}
+    finalists = _finalists(settings, able, sketches) if settings.race else names
+    means = values(finalists, "privacy", settings.images).mean(1).tolist()
+    exact = dict(zip(finalists, means, strict=True))
+    kept = sorted(set(able) & set(exact), key=lambda name: exact[name])[: settings.keep]
     accuracy = dict(zip(names, completed(list(rounds.values())), strict=True))
-    privacy = dict(zip(images, completed(list(images.values())), strict=True))
+    privacy = _estimated(sketches, exact) | exact
     candidates = [
         Candidate(
             policy=name,
             accuracy=accuracy[name],
             rounds=len(rounds[name]),
-            privacy=privacy.get(name),
-            images=len(images.get(name, ())),
+            privacy=privacy[name],
+            images=settings.images if name in exact else len(sketches[name]),
+            exact=name in exact,
             kept=name in kept,
         )
         for name in names
@@ -133,7 +137,7 @@ def _judged(settings: Search, names: list[str], values: Values) -> Scores:
     """S_acc round by round: more rounds for those near the threshold."""
     scores: Scores = {}
     close = names
-    for until in stages(settings.rounds, 2 if settings.race else settings.rounds):
+    for until in stages(settings.rounds, 1 if settings.race else settings.rounds):
         found = values(close, "accuracy", until)
         scores |= dict(zip(close, found.tolist(), strict=True))
         threshold = _threshold(settings, completed([scores[name] for name in names]))
@@ -168,12 +172,36 @@ def _too_few(
     )
 
 
-def _raced(settings: Search, names: list[str], values: Values) -> Scores:
-    """S_pri image by image; a candidate that cannot win any more sees no further images."""
-    scores: Scores = {}
-    for until in stages(settings.images, 8 if settings.race else settings.images):
-        found = values(names, "privacy", until)
-        scores |= dict(zip(names, found.tolist(), strict=True))
-        open_ = may_be_among_the_lowest(found, settings.keep, settings.doubts).tolist()
-        names = [name for name, stays in zip(names, open_, strict=True) if stays]
+def _sketched(settings: Search, names: list[str], able: list[str], values: Values) -> Scores:
+    """Sketches of S_pri, image by image: the fewer candidates are left, the more images they see."""
+    first = min(FIRST_IMAGES, settings.images)
+    found = values(names, "sketch", -(-first // 2))
+    scores = dict(zip(names, found.tolist(), strict=True))
+    for until in stages(settings.images, first):
+        found = values(able, "sketch", until)
+        scores |= dict(zip(able, found.tolist(), strict=True))
+        if len(able) <= _few(settings):
+            break
+        able = [able[row] for row in leaders(found, _few(settings), settings.doubts)]
     return scores
+
+
+def _few(settings: Search) -> int:
+    """How many go to the final: sketches do not tell apart those that are close."""
+    return -(-3 * settings.keep // 2)
+
+
+def _finalists(settings: Search, able: list[str], sketches: Scores) -> list[str]:
+    """Those to be scored in full: whoever was in the race until the end."""
+    longest = max(len(sketches[name]) for name in able)
+    left = [name for name in able if len(sketches[name]) == longest]
+    return sorted(left, key=lambda name: sum(sketches[name]))[: _few(settings)]
+
+
+def _estimated(sketches: Scores, exact: Mapping[str, float]) -> dict[str, float]:
+    """S_pri from sketches, moved by as much as the finalists' sketches miss their S_pri."""
+    if not sketches:
+        return {}
+    means = dict(zip(sketches, completed(list(sketches.values())), strict=True))
+    missed = [exact[name] - means[name] for name in exact]
+    return {name: mean + sum(missed) / len(missed) for name, mean in means.items()}

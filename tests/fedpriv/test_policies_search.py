@@ -11,7 +11,7 @@ from fedpriv.policies import Policy
 from fedpriv.policies.figure import draw
 from fedpriv.policies.journal import Journal, Task
 from fedpriv.policies.policy_set import Candidate, PolicySet
-from fedpriv.policies.race import completed, may_be_among_the_lowest, may_cross, stages
+from fedpriv.policies.race import completed, leaders, may_cross, stages
 from fedpriv.policies.scorer import Scorer
 from fedpriv.policies.search import Search, in_this_process, search
 from fedpriv.rng import generator
@@ -19,22 +19,23 @@ from fedpriv.rng import generator
 
 def scores(task):
     """Made-up scores: a policy's own level, an image's or a round's own, and a little noise."""
-    level = torch.rand((), generator=generator(0, task.kind, task.policy))
+    kind = "accuracy" if task.kind == "accuracy" else "privacy"
+    level = torch.rand((), generator=generator(0, kind, task.policy))
     rows = range(task.first, task.last)
-    shared = [torch.rand((), generator=generator(0, task.kind, row)) for row in rows]
+    shared = [torch.rand((), generator=generator(0, kind, row)) for row in rows]
     noise = [torch.randn((), generator=generator(0, *task[:2], row)) * 0.05 for row in rows]
     return [float(level + a + b) for a, b in zip(shared, noise, strict=True)]
 
 
 class Counted:
-    """A spread that counts the scores it was asked for, and may stop in the middle."""
+    """A spread that counts what it was asked for, and may stop in the middle."""
 
     def __init__(self, most=10**9):
         self.asked, self.most = 0, most
 
     def __call__(self, tasks):
         for task in tasks:
-            self.asked += task.last - task.first
+            self.asked += (task.last - task.first) * (0.3 if task.kind == "sketch" else 1)
             if self.asked > self.most:
                 raise KeyboardInterrupt
             yield task, scores(task)
@@ -50,11 +51,15 @@ def test_who_may_still_win():
     noise = torch.randn((4, 30), generator=generator(1), dtype=torch.float64) * 0.01
     noise -= noise.mean(1, keepdim=True)
     values = torch.tensor([[0.1], [0.2], [0.2001], [0.9]]) + noise + columns
-    assert may_be_among_the_lowest(values, 2, 2.0).tolist() == [True, True, True, False]
-    assert may_be_among_the_lowest(values, 4, 2.0).all()
+    assert leaders(values, 1, 2.0).tolist() == [0]
+    assert leaders(values, 2, 2.0).tolist() == [0, 1]
+    assert leaders(values, 4, 2.0).tolist() == [0, 1, 2, 3]
+    alike = torch.cat([values[:1] + 0.1] * 6 + [values[:1]])
+    assert leaders(alike + 0.1 * torch.sin(9 * columns * torch.arange(7)[:, None]), 1, 2.0)[0] == 6
     cut = float(values[1].mean())
     assert may_cross(values, cut, 2.0, moves_too=True).tolist() == [False, True, True, False]
     assert may_cross(values, cut, 4.0).tolist() == [True, True, True, False]
+    assert may_cross(values[:, :1], float(values[1, 0]), 4.0).sum() == 2
 
 
 def test_means_of_those_who_left_early_are_moved_to_where_the_others_went():
@@ -92,10 +97,13 @@ def test_what_is_kept_was_scored_in_full_and_passed_the_threshold():
     rows = {row.policy: row for row in found.candidates}
     assert len(rows) == 60
     for name in found.kept:
-        assert rows[name].images == 40 and rows[name].kept
+        assert rows[name].images == 40 and rows[name].kept and rows[name].exact
         assert rows[name].accuracy >= found.threshold
     kept = [rows[name].privacy for name in found.kept]
     assert kept == sorted(kept)
+    for row in rows.values():  # those that left early are estimated well
+        truth = sum(scores(Task(row.policy, "privacy", 0, 40))) / 40
+        assert row.privacy == pytest.approx(truth, abs=0.1)
     assert sum(row.kept for row in rows.values()) == 5
 
 
@@ -172,18 +180,18 @@ def test_a_real_search_keeps_the_most_private_of_its_candidates():
         mean = sum(scorer.privacy(Policy.parse(name), 0, 8)) / 8
         row = next(row for row in found.candidates if row.policy == name)
         assert row.privacy == pytest.approx(mean, abs=1e-5)
-    others = [r.privacy for r in found.candidates if r.privacy is not None and not r.kept]
+    others = [r.privacy for r in found.candidates if r.exact and not r.kept]
     assert max(r.privacy for r in found.candidates if r.kept) <= min(others)
 
 
 @pytest.fixture
 def result():
     rows = [
-        Candidate("3-1-7", -1.2, 10, 0.2, 100, True),
-        Candidate("3-18-28", -1.3, 10, 0.25, 100, True),
-        Candidate("43-18-18", -1.1, 4, 0.3, 100, True),
-        Candidate("0", -1.4, 4, 0.6, 8),
-        Candidate("5", -9.0, 2),
+        Candidate("3-1-7", -1.2, 10, 0.2, 100, True, True),
+        Candidate("3-18-28", -1.3, 10, 0.25, 100, True, True),
+        Candidate("43-18-18", -1.1, 4, 0.3, 100, True, True),
+        Candidate("0", -1.4, 4, 0.6, 16, False, False),
+        Candidate("5", -9.0, 1, 0.7, 8, False, False),
     ]
     kept = tuple(row.policy for row in rows if row.kept)
     return PolicySet(kept, "cifar100", "resnet20", -1.5, tuple(rows), {"seed": 1}, {"seconds": 2.0})
