@@ -1,7 +1,8 @@
-"""DATASETS, MODELS and METRICS: the names people type."""
+"""DATASETS, MODELS, AUTOENCODERS and METRICS: the names people type."""
 
 from torch import nn
 
+from fedpriv.coders import CODERS, Coder
 from fedpriv.data import vision
 from fedpriv.data.dataset import Dataset
 from fedpriv.data.embedded import mnist_5k
@@ -13,6 +14,14 @@ from fedpriv.metrics.images import mse, psnr, rmse, ssim
 from fedpriv.metrics.metric import Metric, fixed
 from fedpriv.metrics.perceptual import perceptual
 from fedpriv.models.alexnet import alexnet
+from fedpriv.models.autoencoders import (
+    arl_resnet,
+    ars_conv,
+    ars_dense,
+    ran_alexnet,
+    ran_lenet,
+    ran_vgg16,
+)
 from fedpriv.models.convnet import convnet
 from fedpriv.models.dlnet import dlnet
 from fedpriv.models.lenet import lenet
@@ -64,6 +73,20 @@ MODELS: Registry[nn.Module] = Registry(
         "convnet": Entry(convnet, "eight convolutions with BatchNorm", "ATS sect. 5.1"),
         "resnet20": Entry(resnet20, "ResNet20; width 64 is ResNet20-4", "ATS sect. 5.1"),
         "mlp": Entry(mlp, "fully connected layers, for images and tables"),
+    },
+)
+
+# AUTOENCODERS.build(name, options, shape=…)
+AUTOENCODERS: Registry[Coder] = Registry(
+    "autoencoder",
+    {
+        **CODERS,
+        "ars-dense": Entry(ars_dense, "three fully connected layers, codes of 256", "ARS 5.1.2"),
+        "ars-conv": Entry(ars_conv, "four convolutions", "ARS sect. 5.1.2"),
+        "ran-lenet": Entry(ran_lenet, "LeNet's convolutions and their mirror", "RAN sect. 3"),
+        "ran-alexnet": Entry(ran_alexnet, "AlexNet's convolutions and their mirror", "RAN sect. 3"),
+        "ran-vgg16": Entry(ran_vgg16, "VGG16's convolutions and their mirror", "RAN sect. 3"),
+        "arl-resnet": Entry(arl_resnet, "ResNet-50 at six layers and its decoder", "ARL fig. 6"),
     },
 )
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedpriv.coders import CODERS, Coder
+from fedpriv.catalogue import AUTOENCODERS
+from fedpriv.coders import Coder
 from fedpriv.data.partition import vertical
 from fedpriv.errors import BadOption, BadScenario
 from fedpriv.parts import dataset_of, shares_of, test_samples, training_samples
@@ -115,6 +116,6 @@ def coder_of(scenario: Scenario, party: int = 0) -> Coder:
     shape = dataset_of(scenario).shape
     if is_vertical(scenario):
         shape = (len(columns_of(scenario, party)),)
-    coder = CODERS.build(chosen.autoencoder, chosen.options, shape=shape)
+    coder = AUTOENCODERS.build(chosen.autoencoder, chosen.options, shape=shape)
     coder.checked(chosen.layer)
     return coder
