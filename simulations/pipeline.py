@@ -1,13 +1,15 @@
 """A scenario and its variants, one after another: train, and report what came out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
+from simulations.checks import check
 from simulations.progress import Show
 from simulations.run import deliberate_threads, simulate
 from simulations.variants import variants_of
+from strategies.catalogue import SHARING_CODES
 
 
 def run_all(
@@ -21,11 +23,31 @@ def run_all(
     """Every variant in its folder; the rounds of each, by name."""
     deliberate_threads()
     rows: dict[str, Any] = {}
-    for name, variant in variants_of(scenario):
+    variants = list(variants_of(scenario))
+    for _, variant in variants:
+        check(variant)
+    for name, variant in variants:
         place = RunFolder(folder.path / name) if name else folder
         going_on = resume and place.scenario_file.exists()
         simulate(variant, place, show(), resume=going_on, ray_address=ray_address)
         rows[name] = {"folder": str(place.path), "rounds": place.rounds()}
+        if variant.federation.strategy in SHARING_CODES:
+            from simulations.representation.summary import leakage_of
+
+            rows[name]["leakage"] = leakage_of(variant, place, again=not going_on)
+    summary = summary_of(folder, rows)
     from fedpriv.report.page import write_report  # pandas, when training is over
 
-    return {"folder": str(folder.path), "rows": rows, "report": str(write_report([folder.path]))}
+    report = str(write_report([folder.path]))
+    return {"folder": str(folder.path), "rows": rows, "summary": summary, "report": report}
+
+
+def summary_of(folder: RunFolder, rows: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What leaked from shared codes, side by side; empty when no variant shares codes."""
+    if all("leakage" not in result for result in rows.values()):
+        return []
+    from simulations.representation.summary import summarised, write_summary
+
+    found = summarised(rows)
+    write_summary(folder.path, found)
+    return found

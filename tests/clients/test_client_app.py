@@ -94,9 +94,7 @@ def test_clients_hold_their_own_samples(tiny):
 
 
 def test_a_schedule_lowers_the_learning_rate(tiny):
-    scenario = changed(
-        tiny, training={"lr": 1.0, "schedule-rounds": [1], "schedule-factor": 0.1}
-    )
+    scenario = changed(tiny, training={"lr": 1.0, "schedule-rounds": [1], "schedule-factor": 0.1})
     rates = [
         make_job(scenario, first_state(scenario), r, context_of(scenario)).optimiser.defaults["lr"]
         for r in (1, 2)

@@ -1,0 +1,190 @@
+"""Clients as Ray actors: the same bytes, a killed actor, a cluster of two nodes, Ctrl-C, `flwr run`."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from fedpriv.runfolder import RunFolder
+from fedpriv.scenario import from_tables
+from simulations.progress import PlainLines
+from simulations.run import simulate
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+def changed(tiny, **federation):
+    plain = tiny.plain()
+    return from_tables({**plain, "federation": {**plain["federation"], **federation}})
+
+
+def run(scenario, path, **options):
+    show = options.pop("show", None) or PlainLines(Console(quiet=True))
+    return simulate(scenario, RunFolder(Path(path)), show, **options)
+
+
+@pytest.fixture(scope="module")
+def ray():
+    from simulations.cluster import cluster
+
+    with cluster(cpus=2):
+        import ray
+
+        yield ray
+
+
+def test_ray_gives_the_bytes_of_inline(ray, tiny, tmp_path):
+    inline = run(tiny, tmp_path / "inline")
+    actors = run(changed(tiny, backend="ray"), tmp_path / "ray")
+    assert actors.model_file.read_bytes() == inline.model_file.read_bytes()
+
+
+def test_a_killed_client_is_named_and_the_run_goes_on(ray, tiny, tmp_path):
+    from flwr.server.superlink.fleet.vce.backend.raybackend import RayBackend
+
+    from simulations.actors import ActorBackend
+
+    killed = []
+
+    class Fragile(ActorBackend):
+        def process_message(self, message, context):
+            if message.metadata.message_type == "train" and not killed:
+                killed.append(context.node_config["partition-id"])
+                ray.kill(self.pool.pool[-1])
+            return super().process_message(message, context)
+
+    assert issubclass(Fragile, RayBackend)
+    import simulations.actors as actors
+
+    original, actors.ActorBackend = actors.ActorBackend, Fragile
+    try:
+        folder = run(changed(tiny, backend="ray"), tmp_path / "ray")
+    finally:
+        actors.ActorBackend = original
+    rounds = folder.rounds()
+    assert [f["client"] for f in rounds[0]["failed"]] == killed
+    assert "died" in rounds[0]["failed"][0]["why"]
+    assert [r["clients"] for r in rounds] == [3, 4, 4]
+
+
+def test_a_client_that_hangs_is_left_behind(ray, tiny, tmp_path):
+    """Partition 1 sleeps for ever in round 1; the others are not kept waiting beyond the time-out."""
+    from flwr.app import ConfigRecord, Message, RecordDict
+    from flwr.clientapp import ClientApp
+
+    from clients.app import app as honest
+    from fedpriv.parts import first_state
+    from fedpriv.wire import record_of
+    from simulations.actors import ActorBackend
+    from simulations.contexts import contexts_of
+    from simulations.grid import SimulationGrid
+
+    def slow_app():
+        app = ClientApp()
+
+        @app.train()
+        def train(message, context):
+            if context.node_config["partition-id"] == 1:
+                time.sleep(3600)
+            return honest(message, context)
+
+        return app
+
+    scenario = changed(tiny, backend="ray")
+    backend = ActorBackend(scenario)
+    backend.build(slow_app)
+    grid = SimulationGrid(backend, contexts_of(scenario, {"scenario": scenario.text()}))
+    content = RecordDict(
+        {"arrays": record_of(first_state(scenario)), "config": ConfigRecord({"server-round": 1})}
+    )
+    messages = [Message(content, node, "train") for node in grid.get_node_ids()]
+    replies = grid.send_and_receive(messages, timeout=60)
+    grid.close()
+    answered = {grid.contexts[r.metadata.src_node_id].node_config["partition-id"] for r in replies}
+    assert answered == {0, 2, 3}
+
+
+CLUSTER = """
+import json, sys
+from pathlib import Path
+from ray.cluster_utils import Cluster
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+cluster.add_node(num_cpus=1)
+cluster.wait_for_nodes(timeout=120)
+from rich.console import Console
+from fedpriv.runfolder import RunFolder
+from fedpriv.scenario import Scenario
+from simulations.progress import PlainLines
+from simulations.run import simulate
+import ray
+scenario = Scenario.of({"scenario": sys.argv[1]})
+simulate(scenario, RunFolder(Path(sys.argv[2])), PlainLines(Console(quiet=True)), ray_address=cluster.address)
+ray.init(address=cluster.address, log_to_driver=False)
+print(json.dumps({"nodes": sum(node["Alive"] for node in ray.nodes())}))
+ray.shutdown()
+cluster.shutdown()
+"""
+
+
+def environment():
+    return {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": ""}
+
+
+def test_a_cluster_of_two_nodes_is_joined(tiny, tmp_path):
+    """In a process of its own: a cluster started here must not meet the other tests' Ray."""
+    inline = run(tiny, tmp_path / "inline")
+    scenario = changed(tiny, backend="ray")
+    done = subprocess.run(
+        [sys.executable, "-c", CLUSTER, scenario.text(), str(tmp_path / "ray")],
+        capture_output=True, text=True, timeout=500, env=environment(),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert json.loads(done.stdout.strip().splitlines()[-1])["nodes"] == 2
+    there = RunFolder(tmp_path / "ray")
+    assert there.model_file.read_bytes() == inline.model_file.read_bytes()
+
+
+def test_ctrl_c_leaves_a_folder_that_resumes_to_the_same_weights(tiny, tmp_path):
+    scenario = changed(tiny, rounds=400)
+    file = tmp_path / "long.toml"
+    file.write_text(scenario.toml())
+    out = tmp_path / "cut"
+    process = subprocess.Popen(
+        [sys.executable, "-c", START, "run", str(file), "--out", str(out)],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=environment(),
+    )  # fmt: skip
+    lines = RunFolder(out).rounds_file
+    ends = time.monotonic() + 300
+    while not lines.exists() or lines.read_text().count("\n") < 2:
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < ends
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 130, said
+    assert "--resume" in said
+    done = RunFolder(out).last_round()["round"]
+    assert 2 <= done < 400
+
+    rounds = done + 3
+    for path in (out / "scenario.toml", file):
+        path.write_text(changed(tiny, rounds=rounds).toml())
+    resumed = run(changed(tiny, rounds=rounds), out, resume=True)
+    whole = run(changed(tiny, rounds=rounds), tmp_path / "whole")
+    assert resumed.model_file.read_bytes() == whole.model_file.read_bytes()
+
+
+# A shell that starts jobs in the background makes them ignore SIGINT, and children inherit that.
+START = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from simulations.cli import main
+main()
+"""

@@ -1,0 +1,183 @@
+"""Whole runs in this process: the same bytes twice, after an interruption, and on other folders' terms."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+
+from fedpriv.errors import BadFolder, WorkFailed
+from fedpriv.parts import shares_of
+from fedpriv.runfolder import RunFolder, load_state
+from fedpriv.scenario import from_tables
+from simulations.backends import chosen
+from simulations.progress import LiveBar, PlainLines
+from simulations.run import simulate
+
+
+class Quiet(PlainLines):
+    """A show that can be interrupted after a round."""
+
+    def __init__(self, stop_after=None):
+        super().__init__(Console(quiet=True))
+        self.stop_after = stop_after
+
+    def on_round(self, record, state):
+        super().on_round(record, state)
+        if record["round"] == self.stop_after:
+            raise KeyboardInterrupt
+
+
+def run(scenario, path, **options):
+    stop = options.pop("stop_after", None)
+    return simulate(scenario, RunFolder(Path(path)), Quiet(stop), **options)
+
+
+def changed(tiny, **sections):
+    plain = tiny.plain()
+    return from_tables({**plain, **{k: {**plain.get(k, {}), **v} for k, v in sections.items()}})
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(tiny, tmp_path):
+    first = run(tiny, tmp_path / "a").model_file.read_bytes()
+    assert run(tiny, tmp_path / "b").model_file.read_bytes() == first
+    other = from_tables({**tiny.plain(), "seed": 4})
+    assert run(other, tmp_path / "c").model_file.read_bytes() != first
+
+
+def test_a_run_folder_holds_what_it_promises(tiny, tmp_path):
+    folder = run(tiny, tmp_path / "a")
+    lines = [json.loads(line) for line in folder.rounds_file.read_text().splitlines()]
+    assert [line["round"] for line in lines] == [1, 2, 3]
+    assert {"accuracy", "loss", "bytes-up", "bytes-down", "seconds", "failed"} <= lines[0].keys()
+    assert folder.scenario() == tiny
+    environment = json.loads(folder.environment_file.read_text())
+    assert environment["packages"]["flwr"].startswith("1.39")
+    assert load_state(folder.model_file).keys()
+
+
+def test_a_federation_learns(tiny, tmp_path):
+    rounds = run(changed(tiny, federation={"rounds": 5}), tmp_path / "a").rounds()
+    assert rounds[-1]["accuracy"] > 0.9
+
+
+@pytest.mark.parametrize("strategy", ["fedavg", "round-robin", "standalone"])
+def test_interrupted_and_resumed_ends_like_uninterrupted(tiny, tmp_path, strategy):
+    scenario = changed(
+        tiny, federation={"strategy": strategy, "rounds": 6}, training={"holdout": 0.1}
+    )
+    whole = run(scenario, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        run(scenario, tmp_path / "cut", stop_after=3)
+    resumed = run(scenario, tmp_path / "cut", resume=True)
+    assert resumed.model_file.read_bytes() == whole.model_file.read_bytes()
+
+    def figures(folder):
+        return [{**r, "seconds": 0} for r in folder.rounds()]
+
+    assert figures(resumed) == figures(whole)
+
+
+def test_private_state_is_for_the_owner_only(tiny, tmp_path):
+    scenario = changed(tiny, federation={"strategy": "standalone"})
+    folder = run(scenario, tmp_path / "a")
+    files = list(folder.clients.iterdir())
+    assert folder.clients.stat().st_mode & 0o777 == 0o700
+    assert {f.stat().st_mode & 0o777 for f in files} == {0o600}
+    assert {f.stem.split("-")[1] for f in files} <= {"2", "3"}
+
+
+def test_a_damaged_client_state_is_named(tiny, tmp_path):
+    scenario = changed(tiny, federation={"strategy": "standalone"})
+    with pytest.raises(KeyboardInterrupt):
+        run(scenario, tmp_path / "a", stop_after=2)
+    folder = RunFolder(tmp_path / "a")
+    for file in folder.clients.iterdir():
+        file.write_bytes(b"\xff\xff\xff garbage")
+    with pytest.raises(BadFolder, match="damaged"):
+        run(scenario, tmp_path / "a", resume=True)
+
+
+def test_a_finished_run_has_nothing_left_to_do(tiny, tmp_path):
+    folder = run(tiny, tmp_path / "a")
+    before = folder.model_file.read_bytes()
+    run(tiny, tmp_path / "a", resume=True)
+    assert folder.model_file.read_bytes() == before
+    assert len(folder.rounds()) == 3
+
+
+def test_a_line_cut_short_by_a_crash_is_done_again(tiny, tmp_path):
+    whole = run(tiny, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        run(tiny, tmp_path / "a", stop_after=3)
+    folder = RunFolder(tmp_path / "a")
+    with folder.rounds_file.open("a") as lines:
+        lines.write('{"round": 3, "accu')
+    run(tiny, tmp_path / "a", resume=True)
+    assert [r["round"] for r in folder.rounds()] == [1, 2, 3]
+    assert folder.model_file.read_bytes() == whole.model_file.read_bytes()
+
+
+def test_folders_are_not_overwritten_nor_resumed_under_other_settings(tiny, tmp_path):
+    run(tiny, tmp_path / "a")
+    with pytest.raises(BadFolder, match="holds a run already"):
+        run(tiny, tmp_path / "a")
+    with pytest.raises(BadFolder, match="other settings"):
+        run(changed(tiny, training={"lr": 0.2}), tmp_path / "a", resume=True)
+    with pytest.raises(BadFolder, match="no run to resume"):
+        run(tiny, tmp_path / "empty", resume=True)
+
+
+def test_a_place_that_cannot_be_written_is_named(tiny, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(BadFolder, match="cannot be written"):
+        run(tiny, tmp_path / "file" / "run")
+
+
+def test_too_few_clients_fail_the_work_but_keep_what_was_done(tiny, tmp_path):
+    scenario = changed(tiny, training={"lr": 500.0, "local-epochs": 4})
+    with pytest.raises(WorkFailed, match="usable answer"):
+        run(scenario, tmp_path / "a")
+    assert RunFolder(tmp_path / "a").scenario() == scenario
+
+
+def test_more_clients_than_samples_is_refused(tiny, tmp_path):
+    with pytest.raises(Exception, match="clients") as caught:
+        shares_of(changed(tiny, federation={"clients": 100000}))
+    assert caught.type.__name__.startswith("Bad")
+
+
+def test_the_backend_is_chosen_for_a_reason(tiny):
+    def backend(address=None, **federation):
+        return chosen(changed(tiny, federation={"backend": "auto", **federation}), address)
+
+    assert backend()[0] == "inline"
+    assert "not pay" in backend()[1]
+    assert backend("localhost:1")[0] == "ray"
+    assert backend(rounds=10_000_000)[0] in ("ray", "inline")
+    assert backend("localhost:1", strategy="round-robin")[0] == "inline"
+    assert backend(backend="ray") == ("ray", "the scenario says so")
+
+
+def test_a_terminal_gets_a_bar(tiny, tmp_path):
+    console = Console(force_terminal=True, width=100, file=(tmp_path / "screen").open("w"))
+    simulate(tiny, RunFolder(tmp_path / "a"), LiveBar(console))
+    console.file.close()
+    assert "accuracy" in (tmp_path / "screen").read_text()
+
+
+def test_data_are_read_and_partitioned_once(tiny, tmp_path):
+    from fedpriv import parts
+
+    parts._dataset.cache_clear()
+    parts._shares.cache_clear()
+    run(tiny, tmp_path / "a")
+    assert parts._dataset.cache_info().misses == 1
+    assert parts._shares.cache_info().misses == 1
+
+
+def test_threads_of_the_process_are_left_alone(tiny, tmp_path):
+    before = torch.get_num_threads()
+    run(tiny, tmp_path / "a")
+    assert torch.get_num_threads() == before
