@@ -1,0 +1,21 @@
+"""fedpriv: how much private data leaks from what a federation shares, and which defence stops it.
+
+import fedpriv
+
+result = fedpriv.run("quickstart", settings={"federation.rounds": 3})
+result.rounds, result.scores  # pandas tables
+fedpriv.load("runs/quickstart-…")  # the result of an earlier run
+"""
+
+from typing import Any
+
+__all__ = ["RunResult", "load", "run"]
+
+
+def __getattr__(name: str) -> Any:
+    """The Python API: the core itself needs nothing above it."""
+    if name in __all__:
+        from simulations import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'fedpriv' has no attribute '{name}'")

@@ -1,0 +1,32 @@
+"""`fedpriv export`."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Target(StrEnum):
+    tensorboard = "tensorboard"
+    mlflow = "mlflow"
+
+
+def export(
+    folder: Annotated[Path, typer.Argument(help="A run folder.")],
+    to: Annotated[Target, typer.Option(help="Where the run goes.")],
+    out: Annotated[
+        str | None,
+        typer.Option(help="A folder, or for MLflow a tracking address [default: by target]."),
+    ] = None,
+    experiment: Annotated[str, typer.Option(help="MLflow's experiment.")] = "fedpriv",
+) -> None:
+    """Hand a run over to TensorBoard or MLflow: scalars, parameters, pictures, the report."""
+    from simulations.export import to_mlflow, to_tensorboard
+
+    if to is Target.tensorboard:
+        for place in to_tensorboard(folder, Path(out or "tensorboard")):
+            typer.echo(place)
+    else:
+        for number in to_mlflow(folder, out or "mlruns", experiment):
+            typer.echo(number)
