@@ -3,35 +3,73 @@
 import base64
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from PIL import Image
 
+from fedpriv.metrics.matching import assignment
+from fedpriv.reconstruction import Reconstruction
 from fedpriv.report.leakage import Measure, measure
 from fedpriv.report.parts import Tile
 from fedpriv.report.reading import Run
+from fedpriv.runfolder import RunFolder
+from fedpriv.truth import Truth
+
+Parts = tuple[tuple[str, str], ...]  # a word and a picture each
 
 LARGEST = 128  # pixels of a side; larger pictures are shown smaller
 
 
 def tiles(run: Run, what: Measure, most: int, named: bool = False) -> list[Tile]:
-    """The `most` worst leaks of a run, worst first."""
+    """The `most` worst leaks of a run, worst first; guesses whose truth is gone are left out."""
     if what.name not in run.scores.columns:
         return []
+    pairs = Pairs(run.folder)
     found: list[Tile] = []
-    shown: set[Path] = set()
     for _, row in what.worst_first(run.scores.dropna(subset=[what.name])).iterrows():
         if len(found) >= most:
             break
-        stem = run.folder.attacks / str(row["attack"]) / f"{row['round']}-{row['node']}"
-        picture = stem.with_name(stem.name + ".png")
-        if picture in shown or not picture.exists():
-            continue
-        shown.add(picture)
-        found.append(Tile(caption(run, row, named), whole=file_uri(picture)))
+        parts = pairs.of(row)
+        if parts:
+            found.append(Tile(caption(run, row, named), parts))
     return found
+
+
+class Pairs:
+    """Guesses beside the samples they stand for, read from the run folder once per victim."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+        self._read: dict[Path, dict[int, Parts]] = {}
+
+    def of(self, row: pd.Series) -> Parts:
+        """Words and data URIs for one row of the scores; nothing when there is no picture."""
+        name = f"{row['round']}-{row['node']}.npz"
+        path = self.folder.attacks / str(row["attack"]) / name
+        if path not in self._read:
+            self._read[path] = dict(self._victim(path, self.folder.truth / name))
+        return self._read[path].get(int(row.get("sample", -1)), ())
+
+    def _victim(self, guesses: Path, original: Path) -> Iterator[tuple[int, Parts]]:
+        if not guesses.exists() or not original.exists():
+            return
+        found, truth = Reconstruction.load(guesses), Truth.load(original)
+        guess, real, trained = (
+            replace(found, x=x).pixels[0] for x in (found.x, truth.x[None], truth.trained[None])
+        )
+        if guess.dim() != 4 or guess.shape[1:] != real.shape[1:]:
+            return
+        for g, t in zip(*(side.tolist() for side in assignment(guess, real)), strict=True):
+            pictures = [("original", real[t])]
+            if not trained[t].equal(real[t]):
+                pictures.append(("as trained on", trained[t]))
+            pictures.append(("reconstruction", guess[g]))
+            pictures.append(("error", (real[t] - guess[g]).abs().mean(dim=0)))
+            uris = tuple((word, picture_uri(pixels.numpy())) for word, pixels in pictures)
+            yield int(truth.indices[t]), uris
 
 
 def caption(run: Run, row: pd.Series, named: bool) -> str:
@@ -51,11 +89,6 @@ def _metrics(row: pd.Series) -> Iterator[str]:
                 return
 
 
-def file_uri(path: Path) -> str:
-    """A PNG file as a data URI."""
-    return "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode()
-
-
 def picture_uri(pixels: np.ndarray) -> str:
     """(C, H, W) or (H, W) in [0, 1] as a data URI."""
     plain = np.clip(np.nan_to_num(np.asarray(pixels, dtype=np.float64)), 0, 1)
@@ -66,9 +99,3 @@ def picture_uri(pixels: np.ndarray) -> str:
     buffer = io.BytesIO()
     image.save(buffer, format="PNG", optimize=True)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
-
-
-def error_map(original: np.ndarray, guess: np.ndarray) -> np.ndarray:
-    """|original − guess| as one channel, the mean over colours; black is an exact copy."""
-    difference = np.abs(np.asarray(original, float) - np.asarray(guess, float))
-    return difference.mean(axis=0) if difference.ndim == 3 else difference

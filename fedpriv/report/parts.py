@@ -25,11 +25,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Tile:
-    """One picture of the gallery: its parts side by side, or one whole file."""
+    """One entry of the gallery: pictures side by side, a word and a data URI each."""
 
     caption: str
-    parts: tuple[tuple[str, str], ...] = ()  # word and data URI
-    whole: str = ""
+    parts: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)

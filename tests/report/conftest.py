@@ -4,13 +4,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
-from PIL import Image
+import torch
 
+from fedpriv.reconstruction import Reconstruction
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables
+from fedpriv.truth import Truth
 
 MakeRun = Callable[..., RunFolder]
 
@@ -33,10 +34,14 @@ def make_run(tmp_path: Path) -> MakeRun:
                 for node in range(3):
                     value = psnr - node - (attack != "dlg")
                     row = {"run": name, "round": number, "node": node, "attack": attack}
-                    rows.append(row | {"psnr": value, "ssim": value / 40, "label-hit": 1})
-                    picture = folder.attacks / attack / f"{number}-{node}.png"
-                    picture.parent.mkdir(parents=True, exist_ok=True)
-                    Image.fromarray(np.full((8, 4), 10 * node, dtype=np.uint8)).save(picture)
+                    rows.append(row | {"psnr": value, "ssim": value / 40, "sample": node})
+                    x = torch.full((1, 1, 1, 6, 6), 0.3 * node)
+                    guess = {"labels": torch.zeros(1, 1), "loss": torch.zeros(1)}
+                    place = folder.attacks / attack / f"{number}-{node}.npz"
+                    Reconstruction(x=x + 0.05, **guess).save(place)
+                    same = {"x": x[0], "trained": x[0], "y": torch.zeros(1), "clean": 1.0}
+                    about = {"indices": torch.tensor([node]), "round": number, "node": node}
+                    Truth(**same, **about, added=0.0).save(folder.truth)
         pd.DataFrame(rows).to_csv(folder.scores_file, index=False)
         return folder
 

@@ -4,14 +4,19 @@ import json
 import re
 from html.parser import HTMLParser
 
+import pandas as pd
 import pytest
+import torch
 
 from fedpriv.errors import BadFolder
+from fedpriv.reconstruction import Reconstruction
 from fedpriv.report.charts import accuracy_by_round, leakage_by_round
+from fedpriv.report.gallery import Pairs, picture_uri
 from fedpriv.report.leakage import measure
 from fedpriv.report.page import page_of, write_report
 from fedpriv.report.reading import read_material
 from fedpriv.runfolder import RunFolder
+from fedpriv.truth import Truth
 
 
 class Seen(HTMLParser):
@@ -77,7 +82,7 @@ def test_nothing_is_asked_of_the_network(make_run):
     seen = Seen(without_scripts(page_of(read_material([make_run().path]))))
     assert not seen.open
     assert all(address.startswith(("data:", "#")) for address in seen.addresses)
-    assert sum(address.startswith("data:image/png") for address in seen.addresses) == 12
+    assert sum(address.startswith("data:image/png") for address in seen.addresses) == 36
 
 
 def test_names_are_text_not_markup(make_run):
@@ -132,3 +137,24 @@ def test_damaged_scores_are_named(make_run):
     folder.scores_file.write_bytes(b"\xff\xfe\x00 no csv \xff")
     with pytest.raises(BadFolder, match="scores.csv"):
         read_material([folder.path])
+
+
+def test_the_gallery_pairs_a_guess_with_its_sample(tmp_path, make_run):
+    folder = make_run()
+    black, white = torch.zeros(1, 6, 6), torch.ones(1, 6, 6)
+    truth = {"y": torch.zeros(2), "clean": 1.0, "added": 0.0, "round": 1, "node": 0}
+    x = torch.stack([black, white])
+    Truth(x=x, trained=1 - x, indices=torch.tensor([5, 9]), **truth).save(folder.truth)
+    guess = torch.stack([white, black])[None]  # a batch comes back in any order
+    found = Reconstruction(x=guess, labels=torch.zeros(1, 2), loss=torch.zeros(1))
+    found.save(folder.attacks / "dlg" / "1-0.npz")
+    row = pd.Series({"round": 1, "node": 0, "attack": "dlg", "sample": 9})
+    parts = dict(Pairs(folder).of(row))
+    pictures = {word: picture_uri(p.numpy()) for word, p in (("black", black), ("white", white))}
+    assert parts == {
+        "original": pictures["white"],
+        "as trained on": pictures["black"],
+        "reconstruction": pictures["white"],
+        "error": pictures["black"],
+    }
+    assert Pairs(folder).of(row.replace(9, 7)) == ()
