@@ -1,7 +1,8 @@
 """Scorer: the two models and the images by which every candidate policy is judged."""
 
+import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -86,6 +87,17 @@ class Scorer:
                 for turn in range(first, last)
             )
         ]
+
+    def on(self, device: str) -> "Scorer":
+        """The same on another device."""
+        return replace(
+            self,
+            semi_trained=copy.deepcopy(self.semi_trained).to(device),
+            untrained=copy.deepcopy(self.untrained).to(device),
+            x=self.x.to(device),
+            y=self.y.to(device),
+            batches=self.batches.to(device),
+        )
 
     @cached_property
     def _gradients(self) -> GradientOf:

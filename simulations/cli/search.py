@@ -1,0 +1,145 @@
+"""`fedpriv search`."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+out, err = Console(), Console(stderr=True)
+
+
+def search(
+    data: Annotated[str, typer.Option(help="The data set the policies are for.")] = "cifar100",
+    model: Annotated[str, typer.Option(help="The model that judges them.")] = "resnet20",
+    candidates: Annotated[int, typer.Option(help="Random policies to judge.")] = 1500,
+    keep: Annotated[int, typer.Option(help="How many to keep.")] = 10,
+    threshold: Annotated[
+        float | None, typer.Option(help="The least accuracy score, instead of --quantile.")
+    ] = None,
+    quantile: Annotated[
+        float, typer.Option(help="The share of candidates turned away by their accuracy score.")
+    ] = 0.5,
+    images: Annotated[int, typer.Option(help="Images a privacy score rests on.")] = 100,
+    rounds: Annotated[int, typer.Option(help="Batches an accuracy score rests on.")] = 10,
+    points: Annotated[int, typer.Option(help="Interpolation points of a privacy score.")] = 10,
+    longest: Annotated[int, typer.Option(help="Transformations in a policy, at most.")] = 3,
+    layerwise: Annotated[bool, typer.Option(help="Mean of layers' cosines, as released.")] = False,
+    trapezoid: Annotated[bool, typer.Option(help="Trapezoids, as released.")] = False,
+    share: Annotated[float, typer.Option(help="Of the training data, for the model.")] = 0.1,
+    epochs: Annotated[int, typer.Option(help="Epochs on that share.")] = 50,
+    in_full: Annotated[bool, typer.Option(help="Score every candidate in full: no race.")] = False,
+    seed: Annotated[int, typer.Option(help="Of all that is drawn.")] = 0,
+    root: Annotated[str | None, typer.Option(help="Folder of the data.")] = None,
+    file: Annotated[Path, typer.Option("--out", help="Where the result goes.")] = Path(
+        "policies.json"
+    ),
+    workers: Annotated[int, typer.Option(help="Processes on this machine.")] = 1,
+    ray_address: Annotated[str | None, typer.Option(help="Join this Ray cluster.")] = None,
+    gpus_per_worker: Annotated[float, typer.Option(help="GPUs, or a share of one, each.")] = 0.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Search transformation policies that blind gradient inversion (ATS).
+
+    A search that was stopped goes on when the same command is given again.
+    """
+    from fedpriv.policies.search import Search
+    from simulations.search import Places, Subject, search_policies
+
+    subject = Subject(
+        data=data,
+        model=model,
+        root=root,
+        share=share,
+        epochs=epochs,
+        points=points,
+        reduction="layer" if layerwise else "global",
+        rule="trapezoid" if trapezoid else "left",
+    )
+    settings = Search(
+        candidates=candidates,
+        keep=keep,
+        threshold=threshold,
+        quantile=quantile,
+        images=images,
+        rounds=rounds,
+        longest=longest,
+        race=not in_full,
+        seed=seed,
+    )
+    with _shown(err) as progress:
+        try:
+            found = search_policies(
+                subject,
+                settings,
+                file,
+                workers=workers,
+                ray_address=ray_address,
+                gpus_per_worker=gpus_per_worker,
+                on_stage=progress.begin,
+                on_done=progress.advance,
+            )
+        except KeyboardInterrupt:
+            err.print("interrupted; the same command goes on with it.", highlight=False)
+            raise typer.Exit(130) from None
+    if as_json:
+        typer.echo(json.dumps(json.loads(file.read_text(encoding="utf-8"))))
+        return
+    rows = {row.policy: row for row in found.candidates}
+    table = Table(title=f"{len(found.policies)} of {len(rows)} policies, {model} on {data}")
+    for column in ("policy", "S_pri", "S_acc", "transformations"):
+        table.add_column(column, justify="left" if column[0] in "pt" else "right")
+    for name in found.policies:
+        row = rows[name]
+        table.add_row(name, f"{row.privacy:.4f}", f"{row.accuracy:.3f}", _described(name))
+    out.print(table)
+    out.print(f"hybrid: {found.hybrid()}", highlight=False)
+    seconds = found.cost["seconds-per-candidate"]
+    out.print(f"{seconds:.2f} s a candidate", highlight=False)
+    out.print(f"files: {file}, {Places(file).figure}", highlight=False, soft_wrap=True)
+
+
+def _described(name: str) -> str:
+    from fedpriv.policies import Policy
+
+    return Policy.parse(name).described()
+
+
+class _Shown:
+    """What a search is at: a bar on a terminal, a line now and then elsewhere."""
+
+    def __init__(self, console: Console, bar: Progress | None) -> None:
+        self.console, self.bar = console, bar
+        self.what, self.total, self.done, self.told = "", 0, 0, time.monotonic()
+        self.task = bar.add_task("", total=None) if bar else None
+
+    def begin(self, what: str, total: int) -> None:
+        self.what, self.total, self.done = what, total, 0
+        if self.bar is not None and self.task is not None:
+            self.bar.reset(self.task, total=total, description=what)
+        else:
+            self.console.print(f"{what}: {total} to do", highlight=False)
+
+    def advance(self) -> None:
+        self.done += 1
+        if self.bar is not None and self.task is not None:
+            self.bar.advance(self.task)
+        elif time.monotonic() - self.told > 10:
+            self.told = time.monotonic()
+            self.console.print(f"{self.what}: {self.done}/{self.total}", highlight=False)
+
+
+@contextmanager
+def _shown(console: Console) -> Iterator[_Shown]:
+    if not console.is_terminal:
+        yield _Shown(console, None)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=console) as bar:
+        yield _Shown(console, bar)
