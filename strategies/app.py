@@ -17,6 +17,7 @@ from fedpriv.training import evaluate
 from strategies.catalogue import strategy_of
 from strategies.curious import Curious
 from strategies.knowledge import recorder_of
+from strategies.malicious.catalogue import malicious_of
 from strategies.roster import Roster
 from strategies.rounds import Federated, Listener, Record
 
@@ -81,7 +82,7 @@ def server_app(listener: Listener | None = None) -> ServerApp:
             folder.save_model(state, {"round": record["round"]})
 
         roster = Roster(scenario.federation.clients)
-        strategy = strategy_of(scenario, roster)
+        strategy = malicious_of(scenario, strategy_of(scenario, roster), roster)
         if scenario.attacks and getattr(strategy, "shares", True):
             strategy = Curious(strategy, recorder_of(scenario, folder.observations, roster))
         Federated(

@@ -1,0 +1,49 @@
+"""MALICIOUS: the names people type under [malicious]."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from flwr.serverapp.strategy import Strategy
+
+from fedpriv.errors import BadScenario
+from fedpriv.parts import dataset_of, model_of, test_samples
+from fedpriv.registry import Entry, Registry
+from fedpriv.scenario import Scenario
+from strategies.malicious.fishing import ClassFishing, FeatureFishing
+from strategies.malicious.imprint import Imprint
+from strategies.malicious.scaling import LossScaling
+from strategies.malicious.trap import TrapWeights
+from strategies.malicious.wrapper import Known, Malicious, Plant
+from strategies.roster import Roster
+
+MALICIOUS: Registry[Plant] = Registry(
+    "malicious server",
+    {
+        "imprint": Entry(Imprint, "bins of brightness in a linear layer", "Fowl et al. 2022"),
+        "trap-weights": Entry(TrapWeights, "rows few samples pass", "Boenisch et al. 2023"),
+        "class-fishing": Entry(ClassFishing, "one class leaves a gradient", "Wen et al. 2022"),
+        "feature-fishing": Entry(FeatureFishing, "the untypical leave one", "Wen et al. 2022"),
+        "loss-scaling": Entry(LossScaling, "a gradient louder than noise"),
+    },
+)
+
+
+def malicious_of(scenario: Scenario, strategy: Strategy, roster: Roster) -> Strategy:
+    """The strategy as the scenario's [malicious] section changes it; itself when there is none."""
+    section = scenario.malicious
+    if section is None:
+        return strategy
+    options: Mapping[str, Any] = {k: v for k, v in section.options.items() if k != "victims"}
+    victims = section.options.get("victims", [])
+    if not isinstance(victims, list | tuple) or not all(isinstance(v, int) for v in victims):
+        raise BadScenario(f"[malicious]: victims must be a list of partitions, got {victims!r}.")
+    x, y = test_samples(scenario)
+    known = Known(model_of(scenario), x, y, dataset_of(scenario).classes)
+    return Malicious(
+        strategy,
+        MALICIOUS.build(section.name, options),
+        known,
+        from_round=section.from_round,
+        victims=tuple(victims),
+        partition=roster.partition,
+    )
