@@ -64,19 +64,23 @@ class Scorer:
         return self._areas(policy, first, last, min(SKETCHED, self.points))
 
     def _areas(self, policy: Policy, first: int, last: int, points: int) -> list[float]:
-        draw = policy.draw(len(self.x), generator(self.seed, "privacy"))
         rows = slice(first, last)
-        target = self._normalised(policy.apply(self.x[rows], draw[rows]))
         found = curve(
             self._gradients,
-            self._starts[rows],
-            target,
+            self.starts[rows],
+            self.transformed(policy, first, last),
             self.y[rows],
             points,
             self.reduction,
             self._at_start and picked(self._at_start, rows),
         )
         return area(found, self.rule).tolist()
+
+    def transformed(self, policy: Policy, first: int, last: int) -> Tensor:
+        """T(x), normalised, of images `first` to `last` − 1."""
+        draw = policy.draw(len(self.x), generator(self.seed, "privacy"))
+        rows = slice(first, last)
+        return self._normalised(policy.apply(self.x[rows], draw[rows]))
 
     def accuracy(self, policy: Policy, first: int, last: int) -> list[float]:
         """S_acc of rounds `first` to `last` − 1 (ATS eq. 10), of which the mean counts."""
@@ -104,7 +108,7 @@ class Scorer:
         return sample_gradients(self.semi_trained, tuple(self.x.shape[1:]))
 
     @cached_property
-    def _starts(self) -> Tensor:
+    def starts(self) -> Tensor:
         """x_0: uniform noise, one picture per image."""
         noise = torch.rand(self.x.shape, generator=generator(self.seed, "start"))
         return self._normalised(noise.to(self.x.device))
@@ -120,5 +124,5 @@ class Scorer:
         size = sum(value.numel() * value.element_size() for value in self.semi_trained.parameters())
         if size * len(self.x) > REMEMBERED:
             return None
-        pairs = zip(self._starts.split(ROWS), self.y.split(ROWS), strict=True)
+        pairs = zip(self.starts.split(ROWS), self.y.split(ROWS), strict=True)
         return stacked([self._gradients(start, y) for start, y in pairs])
