@@ -6,10 +6,13 @@ from typing import Any
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
 from simulations.checks import check
+from simulations.follow import following
 from simulations.progress import Show
 from simulations.run import deliberate_threads, simulate
 from simulations.variants import variants_of
 from strategies.catalogue import SHARING_CODES
+
+SHARING_NOTHING = ("standalone",)
 
 
 def run_all(
@@ -29,12 +32,18 @@ def run_all(
     for name, variant in variants:
         place = RunFolder(folder.path / name) if name else folder
         going_on = resume and place.scenario_file.exists()
-        simulate(variant, place, show(), resume=going_on, ray_address=ray_address)
+        with following(place, variant):
+            simulate(variant, place, show(), resume=going_on, ray_address=ray_address)
         rows[name] = {"folder": str(place.path), "rounds": place.rounds()}
         if variant.federation.strategy in SHARING_CODES:
             from simulations.representation.summary import leakage_of
 
             rows[name]["leakage"] = leakage_of(variant, place, again=not going_on)
+        elif variant.attacks and variant.federation.strategy not in SHARING_NOTHING:
+            from simulations.attack import attack_run
+
+            scores, failures = attack_run(place, variant)
+            rows[name] |= {"scores": scores, "attacks-failed": [vars(f) for f in failures]}
     summary = summary_of(folder, rows)
     from fedpriv.report.page import write_report  # pandas, when training is over
 

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from flwr.app import Context, RecordDict
@@ -77,8 +78,9 @@ def simulate(
     *,
     resume: bool = False,
     ray_address: str | None = None,
+    start: Path | None = None,
 ) -> RunFolder:
-    """Train the scenario's federation into `folder`."""
+    """Train the scenario's federation into `folder`, from the seed's model or that of a file."""
     if resume and not folder.scenario_file.exists():
         raise BadFolder(f"'{folder.path}' holds no run to resume; leave --resume out.")
     run_config = {"scenario": scenario.text()}
@@ -92,7 +94,12 @@ def simulate(
             node_id=SERVER_NODE,
             node_config={},
             state=RecordDict(),
-            run_config={**run_config, "out": str(folder.path), "resume": resume},
+            run_config={
+                **run_config,
+                "out": str(folder.path),
+                "resume": resume,
+                "start": str(start or ""),
+            },
         )
         try:
             with show:

@@ -44,4 +44,4 @@ class Wrapper(Strategy):
 
     def start(self, *args: Any, **kwargs: Any) -> Result:
         """The inner strategy's own loop, if it has one, with the hooks of this one."""
-        return type(self.inner).start(self, *args, **kwargs)  # type: ignore[arg-type]
+        return type(self.inner).start(self, *args, **kwargs)

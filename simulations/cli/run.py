@@ -8,6 +8,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from simulations.cli.tables import finite, scores_table
+
 out, err = Console(), Console(stderr=True)
 
 
@@ -24,6 +26,9 @@ def run(
     profile: Annotated[str | None, typer.Option(help="One of the scenario's profiles.")] = None,
     resume: Annotated[bool, typer.Option(help="Continue the run in --out.")] = False,
     ray_address: Annotated[str | None, typer.Option(help="Join this Ray cluster.")] = None,
+    fail_if: Annotated[
+        list[str] | None, typer.Option(help="Exit with 1 if any guess is worse: 'psnr>20'.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
     """Run a scenario end to end."""
@@ -39,9 +44,11 @@ def run(
         chosen = read(scenario or "quickstart", settings or [], profile)
     place = RunFolder(folder) if folder else new_folder(chosen.name)
 
+    from simulations.gate import check, gates_of
     from simulations.pipeline import run_all
     from simulations.progress import show_on
 
+    gates = gates_of(chosen.gate, fail_if or [])
     try:
         results = run_all(
             chosen, place, lambda: show_on(err), resume=resume, ray_address=ray_address
@@ -52,11 +59,29 @@ def run(
         )
         raise typer.Exit(130) from None
     if as_json:
-        typer.echo(json.dumps(results))
-        return
+        typer.echo(json.dumps(finite(results)))
+    else:
+        print_results(chosen.name, results)
+    check(gates, [row for one in results["rows"].values() for row in leaks_in(one)])
+
+
+def leaks_in(result: dict) -> list[dict]:
+    """A row's scored guesses, of updates or of codes."""
+    return result.get("scores", []) + result.get("leakage", [])
+
+
+def print_results(title: str, results: dict) -> None:
+    if results["summary"]:
+        out.print(leakage_table(title, results["summary"]))
+    else:
+        for name, result in results["rows"].items():
+            out.print(rounds_table(name or title, result["rounds"]))
     for name, result in results["rows"].items():
-        out.print(rounds_table(name or chosen.name, result["rounds"]))
-    out.print(f"run folder: {place.path}", highlight=False, soft_wrap=True)
+        if result.get("scores"):
+            out.print(scores_table(f"{name or title}: what leaked", result["scores"]))
+        for failure in result.get("attacks-failed", []):
+            err.print(f"{failure['attack']} failed: {failure['why']}", highlight=False)
+    out.print(f"run folder: {results['folder']}", highlight=False, soft_wrap=True)
     out.print(f"report: {results['report']}", highlight=False, soft_wrap=True)
 
 
@@ -78,3 +103,20 @@ def rounds_table(title: str, rounds: list[dict], most: int = 12) -> Table:
             f"{record['seconds']:.2f}",
         )
     return table
+
+
+def leakage_table(title: str, rows: list[dict]) -> Table:
+    """What variants that share codes learned and what leaked; summary.csv has all columns."""
+    from simulations.representation.summary import SHOWN
+
+    columns = [name for name in SHOWN if any(name in row for row in rows)]
+    table = Table(title=title)
+    for name in columns:
+        table.add_column(name, justify="left" if name in ("run", "attack") else "right")
+    for row in rows:
+        table.add_row(*(shown(row.get(name, "")) for name in columns))
+    return table
+
+
+def shown(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,96 @@
+"""`fedpriv sweep`."""
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from simulations.cli.tables import finite
+
+out, err = Console(), Console(stderr=True)
+
+
+def sweep(
+    scenario: Annotated[str, typer.Argument(help="A built-in name or a TOML file with [sweep].")],
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Override: sweep.victims=4. Repeatable.")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="Sweep folder [default: runs/<name>-<time>].")
+    ] = None,
+    profile: Annotated[str | None, typer.Option(help="One of the scenario's profiles.")] = None,
+    resume: Annotated[bool, typer.Option(help="Do only the cells --out lacks.")] = False,
+    ray_address: Annotated[str | None, typer.Option(help="Join this Ray cluster.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Cells at a time on this machine [default: its cores].")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the tables as JSON.")] = False,
+) -> None:
+    """Train and attack a grid of defences; ends in PPC curves and a CAP table."""
+    from fedpriv.errors import BadFolder, WorkFailed
+    from fedpriv.runfolder import new_folder
+    from fedpriv.scenario import read
+    from simulations.sweep import SweepFolder
+    from simulations.sweep import sweep as swept
+
+    if resume and folder is None:
+        raise BadFolder("--resume needs --out, the folder of the sweep to continue.")
+    chosen = read(scenario, settings or [], profile)
+    place = folder or new_folder(chosen.name).path
+    started, first = time.monotonic(), []
+
+    def tell(done: int, total: int, name: str) -> None:
+        first.append(done)
+        fresh = done - first[0] + 1
+        left = (time.monotonic() - started) / fresh * (total - done)
+        err.print(f"{done}/{total} cells  {left:.0f} s left  {name}", highlight=False)
+
+    try:
+        results = swept(
+            chosen,
+            SweepFolder(place),
+            resume=resume,
+            ray_address=ray_address,
+            workers=workers,
+            tell=tell,
+        )
+    except KeyboardInterrupt:
+        again = f"fedpriv sweep {scenario} --resume --out {place}"
+        err.print(f"interrupted; go on with: {again}", highlight=False, soft_wrap=True)
+        raise typer.Exit(130) from None
+    failed = [row for row in results["rows"] if row.get("error")]
+    if as_json:
+        typer.echo(json.dumps(finite(results)))
+    else:
+        out.print(cap_table(chosen.name, results["cap"]))
+        out.print(f"sweep folder: {place}", highlight=False, soft_wrap=True)
+    for row in failed:
+        name = f"{row['defence']} {row['value']}, {row['attack']}"
+        err.print(f"{name}: {row['error']}", highlight=False, markup=False)
+    if failed and len(failed) == len(results["rows"]):
+        raise WorkFailed(f"Every cell failed, the first one with: {failed[0]['error']}")
+
+
+def cap_table(title: str, rows: list[dict]) -> Table:
+    """CAP of every defence against every attack (SPN table 1); higher is better."""
+    table = Table(title=f"{title}: CAP, higher is better")
+    columns = ("defence", "attack", "knows", "batch", "accuracy")
+    for column in columns:
+        table.add_column(column)
+    kinds = ("reconstruction", "membership", "tracing")
+    for kind in kinds:
+        table.add_column(kind, justify="right")
+    for row in rows:
+        table.add_row(
+            row["defence"],
+            row["attack"],
+            "the defence" if row["informed"] else "",
+            str(row["batch-size"]),
+            f"{row['accuracy']:.1%}",
+            *(f"{row[f'cap-{kind}']:.3f}" for kind in kinds),
+        )
+    return table
