@@ -131,7 +131,12 @@ class RepresentationSharing(FedAvg):
         pool = self.pool(parties)
         models = learned(self.scenario, pool)
         figures = judged(models, pool.test, pool.y_test) | self.besides(models)
-        figures |= {"encoder-bytes": self._encoder_bytes, EXAMPLES: len(pool.z)}
+        tests = sum(shared.test.nbytes + shared.test_ids.nbytes for shared in parties.values())
+        figures |= {
+            "encoder-bytes": self._encoder_bytes,
+            "evaluation-bytes": tests,
+            EXAMPLES: len(pool.z),
+        }
         if self.wanted.learner == "clients":
             figures |= self.decentralised(server_round, pool)
         published = Published(

@@ -1,0 +1,1 @@
+"""Attacks on shared codes, scored: what a curious party learns from a finished run."""
