@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
-from attacks.codes import Knowledge, Decoded
+from attacks.codes import Decoded, Knowledge
 from attacks.decoder import training_codes
 from fedpriv.coders import classifier
 from fedpriv.errors import BadOption

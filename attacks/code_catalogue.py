@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from attacks.attributes import AttributeAttack, FeatureAttack
-from attacks.codes import Knowledge, Decoded
+from attacks.codes import Decoded, Knowledge
 from attacks.decoder import DecoderAttack, TakeAsIs
 from attacks.masks import MaskOverlap, MaskReading, MaskSearch
 from fedpriv.registry import Entry, Registry

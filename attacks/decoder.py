@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from attacks.codes import Knowledge, Decoded
+from attacks.codes import Decoded, Knowledge
 from fedpriv.coders import critic
 from fedpriv.decoding import Critic, decoded, fit_decoder, fit_strong_decoder
 from fedpriv.errors import BadOption

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import mse_loss
 
-from attacks.codes import Knowledge, Decoded
+from attacks.codes import Decoded, Knowledge
 from attacks.decoder import substitute
 from fedpriv.decoding import decoded
 from fedpriv.errors import BadOption
