@@ -1,28 +1,59 @@
-"""skip_compiler: optimisers that step without loading torch's compiler.
+"""skip_compiler: optimisers and torch.func that work without loading torch's compiler.
 
-The first optimiser made in a process imports `torch._dynamo`, about five seconds of CPU time, only to
-tell a compiler that is not running to keep out. Federations start many processes, and none compiles.
+The first optimiser step or torch.func gradient of a process imports `torch._dynamo`, seconds of CPU
+time, only to tell a compiler that is not running to keep out. Federations start many processes,
+and none compiles. Once something else loads the compiler, torch's own code runs again.
 """
 
-import functools
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import wraps
 from importlib import import_module
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import torch
 from torch.optim import Optimizer
 
 
-def _eager_step(step: Callable[..., Any]) -> Callable[..., Any]:
-    """torch's own wrapper of `step`, less its hints to the compiler."""
+def _compiler_is_loaded() -> bool:
+    return "torch._dynamo" in sys.modules
 
-    @functools.wraps(step)
+
+def _eager_step(original: Callable[..., Any]) -> Callable[..., Any]:
+    """An optimiser's step as torch wraps it, less the hints to the compiler."""
+    step: Callable[..., Any] = original.__wrapped__  # type: ignore[attr-defined]
+
+    @wraps(step)
     def stepped(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        if _compiler_is_loaded():
+            return original(self, *args, **kwargs)
         with torch.set_grad_enabled(self.defaults["differentiable"]):
             return step(self, *args, **kwargs)
 
     return stepped
+
+
+class _TorchWithoutCompiler:
+    """torch, for a function that only asks the compiler to look away."""
+
+    _dynamo = SimpleNamespace(compiled_autograd=SimpleNamespace(_disable=nullcontext))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, name)
+
+
+def _eager_gradient(original: FunctionType) -> Callable[..., Any]:
+    """torch.func's own gradient function, with that torch in its eyes."""
+    seen = {**original.__globals__, "torch": _TorchWithoutCompiler()}
+    eager = FunctionType(original.__code__, seen, original.__name__, original.__defaults__)
+
+    @wraps(original)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        return (original if _compiler_is_loaded() else eager)(*args, **kwargs)
+
+    return gradient
 
 
 def _keep_out(function: Any) -> None:
@@ -32,14 +63,7 @@ def _keep_out(function: Any) -> None:
         setattr(inner, "__dynamo_disable", inner)
 
 
-def skip_compiler() -> None:
-    """Let torch's optimisers work without `torch._dynamo`; the arithmetic is theirs, unchanged.
-
-    Call it any number of times. It does nothing once the compiler is loaded, nor with a torch
-    whose optimisers are built differently: then all works as before, only later.
-    """
-    if "torch._dynamo" in sys.modules:
-        return
+def _skip_in_optimisers() -> None:
     wrap = getattr(import_module("torch.optim.optimizer"), "_use_grad_for_differentiable", None)
     if wrap is None:
         return
@@ -49,5 +73,23 @@ def skip_compiler() -> None:
     for kind in vars(torch.optim).values():
         if isinstance(kind, type) and issubclass(kind, Optimizer):
             step = vars(kind).get("step")
-            if getattr(step, "__code__", None) is compiled_for:
-                kind.step = _eager_step(step.__wrapped__)  # type: ignore[method-assign, union-attr]
+            if step is not None and getattr(step, "__code__", None) is compiled_for:
+                kind.step = _eager_step(step)  # type: ignore[method-assign]
+
+
+def _skip_in_functions() -> None:
+    transforms = import_module("torch._functorch.eager_transforms")
+    gradient = getattr(transforms, "_autograd_grad", None)
+    if isinstance(gradient, FunctionType) and "_dynamo" in gradient.__code__.co_names:
+        transforms._autograd_grad = _eager_gradient(gradient)  # type: ignore[attr-defined]
+
+
+def skip_compiler() -> None:
+    """Let torch's optimisers and torch.func work without `torch._dynamo`; the arithmetic is theirs.
+
+    Call it any number of times. It does nothing once the compiler is loaded, nor with a torch
+    that is built differently: then all works as before, only later.
+    """
+    if not _compiler_is_loaded():
+        _skip_in_optimisers()
+        _skip_in_functions()
