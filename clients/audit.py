@@ -12,7 +12,7 @@ from flwr.app import Context
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from clients.job import Job, fit, optimiser_of
+from clients.job import ORIGINAL, Job, fit, optimiser_of
 from fedpriv.parts import loaded, model_of, seed_everything
 from fedpriv.rng import seed_of
 from fedpriv.scenario import Scenario
@@ -71,7 +71,7 @@ class Watch:
         used = torch.tensor(list(self.trained), dtype=torch.long)
         clean = released if not job.scenario.plugins else clean_update(job, self.positions)
         return Truth(
-            x=job.x[used].cpu(),
+            x=job.kept.get(ORIGINAL, job.x)[used].cpu(),
             trained=torch.stack(list(self.trained.values())),
             y=job.y[used].cpu(),
             indices=job.indices[used],
@@ -90,6 +90,7 @@ def clean_update(job: Job, positions: list[Tensor]) -> State:
         job,
         shared=model,
         model=model,
+        x=job.kept.get(ORIGINAL, job.x),
         loss=cross_entropy,
         optimiser=optimiser_of(job.training, model.parameters(), job.round),
         batches=lambda _: (batch for batch in positions if len(batch)),

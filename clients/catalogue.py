@@ -6,6 +6,7 @@ from clients.order import check_order
 from clients.plugin import PrivacyPlugin, chain
 from clients.plugins.arl import AdversarialReconstruction
 from clients.plugins.ars import AdversarialSharing
+from clients.plugins.augmentation import Augmentation
 from clients.plugins.clip import Clip
 from clients.plugins.differential_privacy import DifferentialPrivacy
 from clients.plugins.dnn import TaskEncoder
@@ -26,6 +27,7 @@ PLUGINS: Registry[PrivacyPlugin] = Registry(
         ),
         "noise": Entry(Noise, "Gaussian or Laplace noise, no ε claimed", "SPN sect. 4.1"),
         "pruning": Entry(GradientPruning, "share the largest elements only", "SPN sect. 4.1"),
+        "augment": Entry(Augmentation, "train on transformed images only", "ATS sect. 4.4"),
         "clip": Entry(Clip, "bound the norm of the update"),
         "ars": Entry(AdversarialSharing, "masked adversarial noise on codes", "ARS eq. 12, 15"),
         "ran": Entry(ReconstructiveAdversary, "an encoder against a decoder", "RAN alg. 1"),

@@ -27,6 +27,7 @@ from fedpriv.sections import Training
 from fedpriv.state import State, digest
 from fedpriv.wire import Memory
 
+ORIGINAL = "original"  # in `kept`: the samples before a plugin replaced `x` by changed ones
 Loss = Callable[[Any, Tensor], Tensor]
 Batches = Callable[["Job"], Iterator[Tensor]]
 

@@ -21,6 +21,7 @@ NEUTRAL = {
     "noise": {"scale": 0.0},
     "pruning": {"fraction": 1.0},
     "clip": {"norm": float("inf")},
+    "augment": {"policy": "none"},
     "dp": {"noise-multiplier": 0.0, "max-grad-norm": float("inf")},
 }
 STRONG = {
@@ -28,6 +29,7 @@ STRONG = {
     "noise": {"scale": 0.1},
     "pruning": {"fraction": 0.1},
     "clip": {"norm": 1e-3},
+    "augment": {"policy": "3-1-7+43-18-18"},
     "dp": {"noise-multiplier": 1.0},
 }
 

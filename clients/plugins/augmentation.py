@@ -1,0 +1,99 @@
+"""Searched augmentation: clients train on transformed images only (ATS sect. 4.4)."""
+
+import logging
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from clients.job import ORIGINAL, Job
+from clients.plugin import PrivacyPlugin
+from fedpriv.data.dataset import Dataset
+from fedpriv.errors import BadData, BadOption
+from fedpriv.policies.policy import Policy, random_policy
+from fedpriv.policies.policy_set import PolicySet
+from fedpriv.policies.transforms import ENHANCEMENT, check_images
+from fedpriv.rng import generator
+
+log = logging.getLogger(__name__)
+RANDOM = "random"
+
+
+@lru_cache(maxsize=16)
+def named_policy(policy: str, members: int, seed: int) -> tuple[Policy, str]:
+    """The policy that `policy` names, and the data set it was searched on, if any."""
+    if policy == RANDOM:
+        return random_policy(generator(seed, "random policy")), ""
+    if policy.endswith(".json"):
+        found = PolicySet.load(Path(policy))
+        return found.hybrid(members), found.data
+    return Policy.parse(policy), ""
+
+
+def augmented(x: Tensor, policy: Policy, dataset: Dataset, draw: torch.Generator) -> Tensor:
+    """Normalised images (B, C, H, W), transformed as the bytes they were and normalised again."""
+    pixels = (dataset.denormalised(x) * 255).round().to(torch.uint8)
+    return dataset.normalised(policy(pixels, draw))
+
+
+@dataclass(frozen=True)
+class Augmentation(PrivacyPlugin):
+    """Every sample through a policy: `3-1-7+43-18-18`, a file of `fedpriv search`, random or none.
+
+    "online" draws anew for every batch, "offline" once for the client's data, for good. Of a file the
+    best `members` policies that share no transformation are taken; 1 is the best alone. A random
+    policy is the same for all clients of a `seed`. none is no defence.
+    """
+
+    policy: str = "3-1-7+43-18-18"
+    when: Literal["online", "offline"] = "online"
+    members: int = 2
+    probability: float = 1.0
+    enhancement: float = ENHANCEMENT
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.when not in ("online", "offline"):
+            raise BadOption(f"augment: when must be 'online' or 'offline', got {self.when!r}.")
+        if self.members < 1:
+            raise BadOption(f"augment: members must be at least 1, got {self.members}.")
+        self.chosen()
+
+    def chosen(self) -> Policy:
+        """The policy with this plugin's probability and enhancement."""
+        policy, _ = named_policy(self.policy, self.members, self.seed)
+        return replace(policy, probability=self.probability, enhancement=self.enhancement)
+
+    def on_setup(self, job: Job) -> Job:
+        policy, searched_on = named_policy(self.policy, self.members, self.seed)
+        if policy == Policy():
+            return job
+        if not job.dataset.is_image:
+            raise BadData(
+                f"augment transforms images; '{job.dataset.name}' has samples of "
+                f"{job.dataset.shape}. Leave it out."
+            )
+        check_images(job.x)
+        if searched_on and searched_on != job.dataset.name:
+            log.warning(
+                "augment: the policies of %s were searched on %s and are used on %s.",
+                self.policy,
+                searched_on,
+                job.dataset.name,
+            )
+        if self.when == "offline":
+            job.kept[ORIGINAL] = job.x
+            draw = generator(job.secret, "augment")
+            job.x = augmented(job.x, self.chosen(), job.dataset, draw)
+        else:
+            job.kept["augment"] = job.unrepeatable("augment")
+        return job
+
+    def on_batch(self, x: Tensor, y: Tensor, job: Job) -> tuple[Tensor, Tensor]:
+        draw = job.kept.get("augment")
+        if draw is None:
+            return x, y
+        return augmented(x, self.chosen(), job.dataset, draw), y
