@@ -1,0 +1,84 @@
+"""Audit mode: the truth stays on the client's disk, and only where it is asked for."""
+
+import pytest
+import torch
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from torch.nn.functional import cross_entropy
+
+from clients.app import app
+from fedpriv.parts import first_state, loaded, model_of
+from fedpriv.scenario import from_tables
+from fedpriv.truth import Truth
+from fedpriv.wire import record_of, state_in
+
+
+def asked(tiny, folder, plugins=(), attacks=({"name": "dlg"},), audit=None, server_round=1, lr=0.5):
+    tables = tiny.plain() | {
+        "plugins": list(plugins),
+        "attacks": list(attacks),
+        "training": {"lr": lr, "batch-size": 3, "local-steps": 1},
+    }
+    scenario = from_tables(tables if audit is None else tables | {"audit": audit})
+    node = {"partition-id": 1, "secret-seed": 5}
+    if folder is not None:
+        node["audit-dir"] = str(folder)
+    context = Context(1, 3, node, RecordDict(), {"scenario": scenario.text()})
+    content = RecordDict(
+        {
+            "arrays": record_of(first_state(scenario)),
+            "config": ConfigRecord({"server-round": server_round}),
+        }
+    )
+    reply = app(Message(content, 3, "train"), context)
+    assert not reply.has_error(), reply.error.reason
+    return scenario, state_in(reply.content["arrays"])
+
+
+def test_the_truth_explains_the_update(tiny, tmp_path):
+    scenario, received = asked(tiny, tmp_path)
+    truth = Truth.load(tmp_path / "1-1.npz")
+    model = loaded(model_of(scenario), first_state(scenario))
+    cross_entropy(model(truth.x), truth.y).backward()
+    start = first_state(scenario)
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(received[name], start[name] - 0.5 * parameter.grad)
+    assert len(truth.x) == 3 and truth.added == 0 and truth.clean > 0
+    assert torch.equal(truth.x, truth.trained)
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0])
+def test_the_added_norm_is_that_of_the_noise(tiny, tmp_path, scale):
+    scenario, received = asked(tiny, tmp_path, [{"name": "noise", "scale": scale}])
+    truth = Truth.load(tmp_path / "1-1.npz")
+    count = sum(value.numel() for value in received.values())
+    assert truth.added == pytest.approx(0.5 * scale * count**0.5, rel=0.05)
+    _, clean = asked(tiny, tmp_path / "clean")
+    assert truth.clean == pytest.approx(Truth.load(tmp_path / "clean" / "1-1.npz").clean)
+
+
+def test_polarization_adds_more_the_more_it_weighs(tiny, tmp_path):
+    ratios = []
+    for alpha2 in (0.0, 0.01, 0.5):
+        asked(tiny, tmp_path / str(alpha2), [{"name": "spn", "alpha2": alpha2}])
+        truth = Truth.load(tmp_path / str(alpha2) / "1-1.npz")
+        ratios.append(truth.added / truth.clean)
+    assert ratios[0] == 0 and 0 < ratios[1] < ratios[2]
+
+
+def test_nothing_is_written_without_a_folder_or_outside_an_audit(tiny, tmp_path):
+    asked(tiny, tmp_path, attacks=(), audit=None)
+    asked(tiny, tmp_path, audit=False)
+    asked(tiny, tmp_path, attacks=({"name": "dlg", "rounds": [2]},), server_round=1)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_audit_changes_no_answer(tiny, tmp_path):
+    plugins = [{"name": "spn", "alpha2": 0.3}]
+    _, audited = asked(tiny, tmp_path, plugins)
+    _, alone = asked(tiny, None, plugins)
+    assert all(torch.equal(audited[key], alone[key]) for key in alone)
+
+
+def test_the_truth_is_for_its_owner_only(tiny, tmp_path):
+    asked(tiny, tmp_path)
+    assert (tmp_path / "1-1.npz").stat().st_mode & 0o077 == 0
