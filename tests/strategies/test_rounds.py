@@ -165,7 +165,7 @@ def test_node_order_does_not_matter(tiny):
 
 def test_a_fraction_of_the_clients_is_asked_and_changes_by_round(tiny):
     scenario = changed(tiny, federation={"clients": 8, "fraction": 0.5})
-    run, records = federated(scenario)
+    run, _ = federated(scenario)
     chosen = [run.strategy.chosen(r, list(range(8))) for r in range(1, 6)]
     assert {len(nodes) for nodes in chosen} == {4}
     assert len({tuple(nodes) for nodes in chosen}) > 1

@@ -1,0 +1,52 @@
+"""User-level DP through Flower's strategies: clipping on either side, noise, an ε that grows."""
+
+import math
+
+import pytest
+
+from fedpriv.errors import BadOption
+from fedpriv.runfolder import RunFolder
+from fedpriv.scenario import from_tables
+from fedpriv.state import difference, norm
+from simulations.run import simulate
+from simulations.sweep import Snapshot
+from strategies.catalogue import STRATEGIES
+from strategies.roster import Roster
+from strategies.user_privacy import user_epsilon
+
+
+def run(tiny, folder, strategy, **options):
+    tables = tiny.plain() | {"strategy": options, "training": {"lr": 0.1, "local-steps": 2}}
+    tables["federation"] = {**tables["federation"], "strategy": strategy, "rounds": 2}
+    place = RunFolder(folder)
+    simulate(from_tables(tables), place, Snapshot(place, 1))
+    return place
+
+
+@pytest.mark.parametrize("strategy", ["user-dp-server", "user-dp-client", "user-dp-adaptive"])
+def test_rounds_end_with_a_user_level_epsilon(tiny, tmp_path, strategy):
+    place = run(tiny, tmp_path / "run", strategy, **{"noise-multiplier": 2.0})
+    spent = [record["train-user-epsilon"] for record in place.rounds()]
+    assert spent == [pytest.approx(user_epsilon(2.0, k, 1e-5)) for k in (1, 2)]
+
+
+@pytest.mark.parametrize("strategy", ["user-dp-server", "user-dp-client"])
+def test_without_noise_the_mean_moves_at_most_by_the_norm(tiny, tmp_path, strategy):
+    from fedpriv.parts import first_state
+    from fedpriv.runfolder import load_state
+
+    options = {"noise-multiplier": 0.0, "clipping-norm": 0.01}
+    place = run(tiny, tmp_path / "run", strategy, **options)
+    after = load_state(place.path / "start.safetensors")
+    moved = norm(difference(after, first_state(place.scenario())))
+    assert 0 < moved <= 0.01 * (1 + 1e-3)
+
+
+def test_epsilon_is_the_closed_form():
+    rho = 3 / (2 * 1.5**2)
+    assert user_epsilon(1.5, 3, 1e-6) == pytest.approx(rho + 2 * math.sqrt(rho * math.log(1e6)))
+
+
+def test_impossible_options_are_named():
+    with pytest.raises(BadOption, match="clipping-norm"):
+        STRATEGIES.build("user-dp-server", {"clipping-norm": 0.0}, roster=Roster(2), seed=0)
