@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torchvision.transforms.v2 import functional as F
 
 from fedpriv.errors import BadData
 from fedpriv.policies.resampling import gathered, shear_down, shift, turn
@@ -76,6 +75,22 @@ TRANSFORMATIONS = tuple(
 )
 
 
+def _by_torchvision(name: str, *, takes_value: bool) -> Operation:
+    """An operation of torchvision, which takes seconds to import: only when it is first used."""
+
+    def operation(x: Tensor, value: float) -> Tensor:
+        from torchvision.transforms.v2 import functional
+
+        kernel = getattr(functional, name)
+        return kernel(x, value) if takes_value else kernel(x)
+
+    return operation
+
+
+def _posterize(x: Tensor, bits: float) -> Tensor:
+    return _by_torchvision("posterize", takes_value=True)(x, round(bits))
+
+
 def _shift_x(x: Tensor, share: float) -> Tensor:
     height, width = x.shape[-2:]
     return gathered(x, shift(share * width, 0.0, height, width))
@@ -104,15 +119,15 @@ PLAIN: dict[str, Operation] = {
     "translateX": _shift_x,
     "translateY": _shift_y,
     "rotate": _rotate,
-    "color": F.adjust_saturation,
-    "contrast": F.adjust_contrast,
-    "sharpness": F.adjust_sharpness,
-    "brightness": F.adjust_brightness,
-    "posterize": lambda x, bits: F.posterize(x, round(bits)),
+    "color": _by_torchvision("adjust_saturation", takes_value=True),
+    "contrast": _by_torchvision("adjust_contrast", takes_value=True),
+    "sharpness": _by_torchvision("adjust_sharpness", takes_value=True),
+    "brightness": _by_torchvision("adjust_brightness", takes_value=True),
+    "posterize": _posterize,
     "solarize": _solarize,
-    "autocontrast": lambda x, _: F.autocontrast(x),
-    "equalize": lambda x, _: F.equalize(x),
-    "invert": lambda x, _: F.invert(x),
+    "autocontrast": _by_torchvision("autocontrast", takes_value=False),
+    "equalize": _by_torchvision("equalize", takes_value=False),
+    "invert": _by_torchvision("invert", takes_value=False),
 }
 
 
