@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pandas as pd
 
 from fedpriv.metrics.tradeoff import pareto
+from fedpriv.report.about_audits import audit_section
 from fedpriv.report.charts import accuracy_by_round, interval, leakage_by_round, trade_off
 from fedpriv.report.gallery import tiles
 from fedpriv.report.leakage import Measure, Summary, grouped, measures, summary
@@ -22,7 +23,7 @@ def all_scores(runs: Sequence[Run]) -> pd.DataFrame:
 
 def run_sections(runs: list[Run], scores: pd.DataFrame, what: Measure | None) -> list[Section]:
     """Every section that has something to show, in reading order."""
-    sections = [_comparison(runs, scores, what), _training(runs)]
+    sections = [_comparison(runs, scores, what), *map(audit_section, runs), _training(runs)]
     if what is not None:
         sections += [
             _leakage(scores, what, len(runs) > 1),
@@ -117,7 +118,7 @@ def _training(runs: list[Run]) -> Section:
 
 
 def _leakage(scores: pd.DataFrame, what: Measure, several: bool) -> Section:
-    keys = ["run", "attack"] if several else ["attack"]
+    keys = [*(["run"] if several else []), "attack", *(["batch"] if "batch" in scores else [])]
     tables = []
     for each in [what, *(m for m in measures(scores) if m.name != what.name)][:3]:
         rows = [(*found, *_figures(n, each)) for found, n in grouped(scores, keys, each)]

@@ -54,10 +54,16 @@ def accuracy_by_round(runs: Sequence[Run]) -> Chart:
 
 def leakage_by_round(scores: pd.DataFrame, what: Measure, several: bool) -> Chart:
     """Median leakage of each attack in each round, with its bootstrap interval and the bound."""
-    keys = ["run", "attack", "round"] if several else ["attack", "round"]
+    keys = [*(["run"] if several else []), "attack", "round"]
+    if "batch" in scores.columns:
+        keys.insert(-1, "batch")
     series: dict[str, list[tuple]] = {}
     for found, numbers in grouped(scores, keys, what):
-        series.setdefault(" · ".join(map(str, found[:-1])), []).append((found[-1], numbers))
+        named = zip(keys[:-1], found[:-1], strict=True)
+        name = " · ".join(
+            f"batch {value}" if key == "batch" else str(value) for key, value in named
+        )
+        series.setdefault(name, []).append((found[-1], numbers))
     data, rows = [], []
     for index, (name, points) in enumerate(series.items()):
         line = _line(name, [p[0] for p in points], [p[1].median for p in points], index)

@@ -48,9 +48,10 @@ class Pairs:
     def of(self, row: pd.Series) -> Parts:
         """Words and data URIs for one row of the scores; nothing when there is no picture."""
         name = f"{row['round']}-{row['node']}.npz"
-        path = self.folder.attacks / str(row["attack"]) / name
+        place = RunFolder(self.folder.path / str(row.get("folder", "")))
+        path = place.attacks / str(row["attack"]) / name
         if path not in self._read:
-            self._read[path] = dict(self._victim(path, self.folder.truth / name))
+            self._read[path] = dict(self._victim(path, place.truth / name))
         return self._read[path].get(int(row.get("sample", -1)), ())
 
     def _victim(self, guesses: Path, original: Path) -> Iterator[tuple[int, Parts]]:
@@ -78,6 +79,8 @@ def caption(run: Run, row: pd.Series, named: bool) -> str:
         f"{name.upper()} {measure(name).shown(float(row[name]))}" for name in _metrics(row)
     )
     where = f"client {row['node']}, round {row['round']}"
+    if "batch" in row:
+        where += f", batch {row['batch']}"
     return " · ".join([figures, where, str(row["attack"]), *([run.name] if named else [])])
 
 

@@ -26,6 +26,7 @@ class Run:
     scores: pd.DataFrame
     partition: pd.DataFrame
     findings: list[dict[str, Any]] = field(default_factory=list)
+    audit: dict[str, Any] = field(default_factory=dict)
 
     @property
     def defence(self) -> str:
@@ -108,6 +109,7 @@ def _run(folder: RunFolder, name: str) -> Run:
         scores=table(folder.scores_file),
         partition=table(folder.partition_file),
         findings=_json(folder.path / "preflight.json", []),
+        audit=_json(folder.path / "audit.json", {}),
     )
 
 

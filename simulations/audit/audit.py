@@ -1,0 +1,266 @@
+"""`fedpriv audit`: train, attack with the standard battery, look for a defence that passes, report."""
+
+import json
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+
+from fedpriv.errors import BadOption, FedprivError
+from fedpriv.files import write_text
+from fedpriv.report.leakage import CEILING, DEFAULT_BOUNDS
+from fedpriv.report.page import write_report
+from fedpriv.report.reading import spelled
+from fedpriv.runfolder import RunFolder
+from fedpriv.scenario import Scenario
+from simulations.audit.battery import Cell, attacks_on, cells, milestones
+from simulations.audit.ladder import Tried, candidates, cheapest
+from simulations.audit.probe import OutOfTime, Pace, Starts, Trainer, probe
+from simulations.gate import Gate, gates_of
+from simulations.run import deliberate_threads, simulate
+from simulations.scoring import Row
+from strategies.catalogue import SHARING_CODES
+
+TRAINING, BATTERY = 0.3, 0.65  # the shares of the time after which training and the battery end
+
+
+@dataclass
+class Clock:
+    """The audit's time: how much is left of it, and of a share of it."""
+
+    minutes: float
+    started: float = field(default_factory=time.monotonic)
+
+    def at(self, share: float) -> float:
+        return self.started + 60 * self.minutes * share
+
+    def left(self, share: float = 1.0) -> float:
+        return self.at(share) - time.monotonic()
+
+
+@dataclass
+class Audit:
+    """What an audit has found so far."""
+
+    scenario: Scenario
+    folder: RunFolder
+    gates: list[Gate]
+    clock: Clock
+    console: Console
+    starts: Starts
+    pace: Pace = field(default_factory=Pace)
+    rows: list[Row] = field(default_factory=list)
+    left_out: list[dict[str, Any]] = field(default_factory=list)
+    tried: list[Tried] = field(default_factory=list)
+    rounds: int = 0
+
+    def tell(self, text: str) -> None:
+        self.console.print(f"{self.clock.left() / 60:5.1f} min left  {text}", highlight=False)
+
+    def crossed(self, rows: Iterable[Row]) -> list[Row]:
+        """The rows that lie beyond a gate."""
+        return [
+            row
+            for row in rows
+            if any(g.metric in row and g.crossed(float(row[g.metric])) for g in self.gates)
+        ]
+
+    def worst(self, rows: Iterable[Row]) -> Row | None:
+        """The row that is worst by the first gate."""
+        gate = self.gates[0]
+        measured = [row for row in rows if gate.metric in row]
+        side = max if gate.above else min
+        return side(measured, key=lambda row: float(row[gate.metric]), default=None)
+
+
+def audit(
+    scenario: Scenario,
+    folder: RunFolder,
+    *,
+    minutes: float = 10.0,
+    fail_if: Iterable[str] = (),
+    console: Console | None = None,
+) -> dict[str, Any]:
+    """Everything an audit found, also in `audit.json`; its page is `report.html` in the folder."""
+    if scenario.federation.strategy in SHARING_CODES:
+        raise BadOption(
+            f"An audit attacks updates, and '{scenario.federation.strategy}' shares codes; "
+            "`fedpriv run` attacks those."
+        )
+    if not minutes > 0:
+        raise BadOption(f"--minutes must be above 0, got {minutes}.")
+    deliberate_threads()
+    gates = gates_of(scenario.gate, fail_if) or gates_of({"psnr": DEFAULT_BOUNDS["psnr"]})
+    bounds = {gate.metric: gate.bound for gate in gates}
+    plain = replace(scenario, attacks=(), audit=False, gate=bounds, variants=(), sweep=None)
+    starts = Starts(folder.path / "starts")
+    work = Audit(plain, folder, gates, Clock(minutes), console or Console(quiet=True), starts)
+    train(work)
+    battery(work)
+    if work.crossed(work.rows):
+        ladder(work)
+    found = conclusion(work)
+    write_text(folder.path / "audit.json", json.dumps(found, indent=1) + "\n")
+    found["report"] = str(write_report([folder.path]))
+    return found
+
+
+def train(work: Audit) -> None:
+    """The federation itself, as far as its share of the time goes."""
+    rounds = work.scenario.federation.rounds
+    work.tell(f"training {work.scenario.name}, {rounds} rounds")
+    show = Trainer(work.console, work.folder, work.starts, milestones(rounds))
+    show.deadline = work.clock.at(TRAINING)
+    try:
+        simulate(work.scenario, work.folder, show)
+    except OutOfTime:
+        work.tell(f"training ends after round {show.done}: its share of the time is used up")
+    work.rounds = work.folder.last_round()["round"]
+
+
+def battery(work: Audit) -> None:
+    """The cells of the battery in order, as far as time goes."""
+    names = attacks_on(work.scenario.plugins)
+    wanted = [
+        c for c in cells(work.scenario, work.scenario.federation.rounds) if reachable(work, c)
+    ]
+    for index, cell in enumerate(wanted):
+        if work.clock.left(BATTERY) <= 0 and work.rows:
+            work.left_out += [{"cell": one.name, "attack": "all"} for one in wanted[index:]]
+            break
+        share = sharing(work, len(wanted) - index, len(names))
+        place = RunFolder(work.folder.path / "cells" / cell.name)
+        rows, skipped = probe(work.scenario, cell, names, place, work.starts, work.pace, share)
+        work.left_out += [{"cell": cell.name, "attack": name} for name in skipped]
+        add(work, cell, place, rows)
+
+
+def sharing(work: Audit, cells_left: int, attacks: int) -> Callable[[], float]:
+    """The time one attack of a cell may take: twice an even share, and never all that is left."""
+
+    def seconds() -> float:
+        left = max(0.0, work.clock.left(BATTERY))
+        return min(left, 2 * left / max(1, cells_left * attacks))
+
+    return seconds
+
+
+def reachable(work: Audit, cell: Cell) -> bool:
+    return cell.round == 1 or (work.starts.path / str(cell.round)).is_dir()
+
+
+def add(work: Audit, cell: Cell, place: RunFolder, rows: list[Row]) -> None:
+    """Put a cell's rows beside the others, with where their guesses are, and show the worst."""
+    where = str(place.path.relative_to(work.folder.path))
+    own = f"{work.scenario.training.batch_size}, as configured"
+    batch = own if cell.batch is None else str(cell.batch)
+    work.rows += [
+        {**row, "run": work.folder.path.name, "batch": batch, "folder": where} for row in rows
+    ]
+    write_text(work.folder.scores_file, pd.DataFrame(work.rows).to_csv(index=False))
+    worst = work.worst(rows)
+    if worst is not None:
+        metric = work.gates[0].metric
+        text = f"{metric} {worst[metric]:.2f} by {worst['attack']} on client {worst['node']}"
+        work.tell(f"round {cell.round}, batch {batch}: worst {text}")
+
+
+def ladder(work: Audit) -> None:
+    """Each defence against what leaked worst; then the accuracy of those that pass."""
+    worst = work.worst(work.crossed(work.rows)) or work.crossed(work.rows)[0]
+    number = int(worst["round"])
+    batch = int(worst["batch"]) if str(worst["batch"]).isdigit() else None
+    passing: list[tuple[int, Scenario]] = []
+    for name, defended in candidates(work.scenario):
+        if work.clock.left() <= 0:
+            work.left_out.append({"cell": f"defence {name}", "attack": "all"})
+            continue
+        one = resisted(work, name, defended, Cell(number, batch), str(worst["attack"]))
+        if one.passes:
+            passing.append((len(work.tried), defended))
+        work.tried.append(one)
+        shown = "–" if one.worst is None else f"{one.worst:.2f}"
+        work.tell(f"defence {name}: worst {shown}, {'passes' if one.passes else 'falls'} {one.why}")
+    for index, defended in passing:
+        one = work.tried[index]
+        work.tried[index] = replace(one, accuracy=accuracy_with(work, one.name, defended))
+
+
+def resisted(work: Audit, name: str, defended: Scenario, cell: Cell, attack: str) -> Tried:
+    """Whether a defence holds in a cell against the attack that won and against one that knows."""
+    names = [attack, *(n for n in attacks_on(defended.plugins)[2:] if n != attack)]
+    place = RunFolder(work.folder.path / "defences" / name)
+    plugins = " + ".join(map(spelled, defended.plugins))
+    try:
+        rows, skipped = probe(
+            defended, cell, names, place, work.starts, work.pace, lambda: work.clock.left() / 4
+        )
+    except FedprivError as error:
+        return Tried(name, plugins, None, False, why=str(error))
+    worst = work.worst(rows)
+    if worst is None or skipped:
+        return Tried(name, plugins, None, False, why="not attacked by all: no time")
+    value = finite(worst[work.gates[0].metric])
+    return Tried(name, plugins, value, not work.crossed(rows))
+
+
+def finite(value: float) -> float:
+    """A number that JSON can hold: a perfect copy's PSNR is infinite."""
+    return max(-CEILING, min(CEILING, float(value)))
+
+
+def accuracy_with(work: Audit, name: str, defended: Scenario) -> float | None:
+    """Accuracy after the rounds that the audit trained; None when time does not allow it."""
+    seconds = sum(record["seconds"] for record in work.folder.rounds())
+    if work.clock.left() < seconds:
+        return None
+    place = RunFolder(work.folder.path / "defences" / f"{name}-trained")
+    federation = replace(defended.federation, rounds=work.rounds)
+    show = Trainer(Console(quiet=True), place, Starts(place.path / "starts"), ())
+    show.deadline = work.clock.at(1.0)
+    work.tell(f"training with {name}, for its accuracy")
+    try:
+        simulate(replace(defended, federation=federation), place, show)
+    except (OutOfTime, FedprivError):
+        return None
+    rounds = place.rounds()
+    return rounds[-1]["accuracy"] if rounds else None
+
+
+def conclusion(work: Audit) -> dict[str, Any]:
+    """The audit as plain tables."""
+    crossed = work.crossed(work.rows)
+    best = cheapest(work.tried)
+    rounds = work.folder.rounds()
+    accuracy = rounds[-1]["accuracy"] if rounds else None
+    return {
+        "folder": str(work.folder.path),
+        "gates": [str(gate) for gate in work.gates],
+        "passed": bool(work.rows) and not crossed,
+        "crossed": len(crossed),
+        "attacked": len(work.rows),
+        "accuracy": accuracy,
+        "rounds": {"trained": work.rounds, "wanted": work.scenario.federation.rounds},
+        "clients": clients(work),
+        "defences": [asdict(one) for one in work.tried],
+        "cheapest": best.name if best else None,
+        "left-out": work.left_out,
+        "minutes": {
+            "given": work.clock.minutes,
+            "used": round(work.clock.minutes - work.clock.left() / 60, 2),
+        },
+    }
+
+
+def clients(work: Audit) -> dict[str, dict[str, Any]]:
+    """A verdict for every client that was attacked."""
+    found: dict[str, dict[str, Any]] = {}
+    for node in sorted({int(row["node"]) for row in work.rows}):
+        rows = [row for row in work.rows if int(row["node"]) == node]
+        worst = work.worst(rows)
+        value = None if worst is None else finite(worst[work.gates[0].metric])
+        found[str(node)] = {"worst": value, "leaks": bool(work.crossed(rows))}
+    return found

@@ -1,0 +1,52 @@
+"""`fedpriv audit`."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+out, err = Console(), Console(stderr=True)
+
+
+def audit(
+    scenario: Annotated[
+        str | None, typer.Argument(help="A built-in name or a TOML file [default: quickstart].")
+    ] = None,
+    minutes: Annotated[float, typer.Option(help="The time the audit may take.")] = 10.0,
+    fail_if: Annotated[
+        list[str] | None,
+        typer.Option(help="Exit with 1 when this is crossed: 'psnr>20'. Repeatable."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Override: training.lr=0.1. Repeatable.")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="Folder [default: runs/audit-<name>-<time>].")
+    ] = None,
+    profile: Annotated[str | None, typer.Option(help="One of the scenario's profiles.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Find out in one go whether a federation leaks, and which defence would stop it."""
+    from fedpriv.errors import GateCrossed
+    from fedpriv.runfolder import RunFolder, new_folder
+    from fedpriv.scenario import read
+    from simulations.api import RunResult
+    from simulations.audit import audit as audited
+
+    chosen = read(scenario or "quickstart", settings or [], profile)
+    place = RunFolder(folder) if folder else new_folder(f"audit-{chosen.name}")
+    found = audited(chosen, place, minutes=minutes, fail_if=fail_if or [], console=err)
+    if as_json:
+        typer.echo(json.dumps(found))
+    else:
+        for sentence in RunResult(place.path).verdict.sentences:
+            out.print(sentence, highlight=False)
+        out.print(f"report: {found['report']}", highlight=False, soft_wrap=True)
+    asked = bool(fail_if or chosen.gate)
+    if asked and not found["passed"]:
+        raise GateCrossed(
+            f"The gate {', '.join(found['gates'])} is crossed by {found['crossed']} of "
+            f"{found['attacked']} reconstructions; see {found['report']}."
+        )
