@@ -83,6 +83,7 @@ def simulate(
     """Train the scenario's federation into `folder`, from the seed's model or that of a file."""
     if resume and not folder.scenario_file.exists():
         raise BadFolder(f"'{folder.path}' holds no run to resume; leave --resume out.")
+    logging.getLogger("flwr").setLevel(logging.ERROR)  # importing Flower sets it to DEBUG
     run_config = {"scenario": scenario.text()}
     with backend_of(scenario, ray_address) as (backend, why):
         log.info("clients run on %s: %s", type(backend).__name__, why)
