@@ -1,6 +1,5 @@
 """How much of a person is in a feature (ARL tables 1-3)."""
 
-import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity as cosine
 
@@ -24,7 +23,7 @@ def scatter(features: Tensor, identities: Tensor) -> tuple[float, float]:
     if len(x) != len(identities) or not len(x):
         raise BadInput(f"{len(x)} features need as many identities, got {len(identities)}.")
     _, place, counts = identities.unique(return_inverse=True, return_counts=True)
-    means = torch.zeros(len(counts), x.shape[1], dtype=x.dtype).index_add_(0, place, x)
+    means = x.new_zeros(len(counts), x.shape[1]).index_add_(0, place, x)
     means /= counts[:, None]
     within = (x - means[place]).square().sum(dim=1).mean()
     between = (means[place] - x.mean(dim=0)).square().sum(dim=1).mean()

@@ -76,6 +76,6 @@ def perceptual(network: str = "") -> Metric:
         channels = guess.shape[1]
         if channels not in made:
             made[channels] = given or RandomFeatures(channels)
-        return feature_distance(guess, truth, made[channels])
+        return feature_distance(guess.cpu(), truth.cpu(), made[channels])
 
     return Metric(compare, leaks="low")
