@@ -9,6 +9,7 @@ from flwr.clientapp import ClientApp
 
 from clients.audit import Watch, audit_folder
 from clients.catalogue import plugin_of
+from clients.clipping import clipped_as_asked
 from clients.job import Job, fit, make_job, own_split, share_of
 from clients.persistence import persistent
 from clients.representation import learn_pool, publish_encoder, share_codes, share_columns
@@ -68,7 +69,7 @@ def trained(
 
 def client_app(scenario_of: Callable[[dict], Scenario] = Scenario.of) -> ClientApp:
     """A ClientApp whose scenario comes with the run's configuration."""
-    app = ClientApp(mods=[on_own_terms, persistent])
+    app = ClientApp(mods=[on_own_terms, persistent, clipped_as_asked])
 
     @app.train()
     @answering

@@ -48,11 +48,11 @@ def test_the_truth_explains_the_update(tiny, tmp_path):
 
 @pytest.mark.parametrize("scale", [0.01, 1.0])
 def test_the_added_norm_is_that_of_the_noise(tiny, tmp_path, scale):
-    scenario, received = asked(tiny, tmp_path, [{"name": "noise", "scale": scale}])
+    _, received = asked(tiny, tmp_path, [{"name": "noise", "scale": scale}])
     truth = Truth.load(tmp_path / "1-1.npz")
     count = sum(value.numel() for value in received.values())
     assert truth.added == pytest.approx(0.5 * scale * count**0.5, rel=0.05)
-    _, clean = asked(tiny, tmp_path / "clean")
+    asked(tiny, tmp_path / "clean")
     assert truth.clean == pytest.approx(Truth.load(tmp_path / "clean" / "1-1.npz").clean)
 
 

@@ -5,11 +5,12 @@ import math
 import pytest
 
 from fedpriv.errors import BadOption
-from fedpriv.runfolder import RunFolder
+from fedpriv.parts import first_state
+from fedpriv.runfolder import RunFolder, load_state
 from fedpriv.scenario import from_tables
 from fedpriv.state import difference, norm
 from simulations.run import simulate
-from simulations.sweep import Snapshot
+from simulations.sweep_training import START, Snapshot
 from strategies.catalogue import STRATEGIES
 from strategies.roster import Roster
 from strategies.user_privacy import user_epsilon
@@ -32,12 +33,9 @@ def test_rounds_end_with_a_user_level_epsilon(tiny, tmp_path, strategy):
 
 @pytest.mark.parametrize("strategy", ["user-dp-server", "user-dp-client"])
 def test_without_noise_the_mean_moves_at_most_by_the_norm(tiny, tmp_path, strategy):
-    from fedpriv.parts import first_state
-    from fedpriv.runfolder import load_state
-
     options = {"noise-multiplier": 0.0, "clipping-norm": 0.01}
     place = run(tiny, tmp_path / "run", strategy, **options)
-    after = load_state(place.path / "start.safetensors")
+    after = load_state(place.path / START)
     moved = norm(difference(after, first_state(place.scenario())))
     assert 0 < moved <= 0.01 * (1 + 1e-3)
 
