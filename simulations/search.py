@@ -21,10 +21,11 @@ from fedpriv.errors import BadData, BadFolder, BadOption
 from fedpriv.files import whole
 from fedpriv.policies.figure import draw
 from fedpriv.policies.journal import Journal, Task
+from fedpriv.policies.policy import Policy
 from fedpriv.policies.policy_set import PolicySet
 from fedpriv.policies.privacy_score import Reduction, Rule
 from fedpriv.policies.scorer import Scorer
-from fedpriv.policies.search import Search, Spread, Stage, done, in_this_process, search
+from fedpriv.policies.search import Found, Search, Spread, Stage, done, in_this_process, search
 from fedpriv.rng import generator, seed_of
 from fedpriv.state import digest, state_of
 from fedpriv.training import evaluate, fit
@@ -192,10 +193,14 @@ def search_policies(
     workers: int = 1,
     ray_address: str | None = None,
     gpus_per_worker: float = 0.0,
+    policies: Sequence[Policy] = (),
     on_stage: Stage = lambda what, count: None,
     on_done: Callable[[], None] = lambda: None,
 ) -> PolicySet:
-    """Search, or go on with the search whose files are there; `policies.json` and its figure."""
+    """Search, or go on with the search whose files are there; `policies.json` and its figure.
+
+    `policies` are judged instead of random candidates.
+    """
     started, places = time.monotonic(), Places(out)
     data = DATASETS.build(subject.data, {}, root=subject.root)
     if not data.is_image:
@@ -211,12 +216,16 @@ def search_policies(
     _, accuracy = evaluate(model, data.x_test, data.y_test, data.normalised)
     scorer = scorer_of(subject, settings, data, model)
     ready = time.monotonic()
+
+    def judged(spread: Spread) -> Found:
+        return search(settings, spread, journal, on_stage, lambda task: on_done(), policies)
+
     if ray_address or workers > 1 or gpus_per_worker:
         limit = None if ray_address else workers
         with on_ray(scorer, ray_address, limit, gpus_per_worker) as spread:
-            found = search(settings, spread, journal, on_stage, lambda task: on_done())
+            found = judged(spread)
     else:
-        found = search(settings, in_this_process(scorer), journal, on_stage, lambda _: on_done())
+        found = judged(in_this_process(scorer))
     ended = time.monotonic()
     result = PolicySet(
         policies=found.kept,
@@ -228,7 +237,7 @@ def search_policies(
         cost={
             "seconds-model": round(ready - started, 2),
             "seconds-search": round(ended - ready, 2),
-            "seconds-per-candidate": round((ended - ready) / settings.candidates, 3),
+            "seconds-per-candidate": round((ended - ready) / len(found.candidates), 3),
         },
     )
     result.save(places.out)

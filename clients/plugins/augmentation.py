@@ -2,8 +2,6 @@
 
 import logging
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from pathlib import Path
 from typing import Literal
 
 import torch
@@ -13,24 +11,12 @@ from clients.job import ORIGINAL, Job
 from clients.plugin import PrivacyPlugin
 from fedpriv.data.dataset import Dataset
 from fedpriv.errors import BadData, BadOption
-from fedpriv.policies.policy import Policy, random_policy
-from fedpriv.policies.policy_set import PolicySet
+from fedpriv.policies.policy import Policy
+from fedpriv.policies.policy_set import named
 from fedpriv.policies.transforms import ENHANCEMENT, check_images
 from fedpriv.rng import generator
 
 log = logging.getLogger(__name__)
-RANDOM = "random"
-
-
-@lru_cache(maxsize=16)
-def named_policy(policy: str, members: int, seed: int) -> tuple[Policy, str]:
-    """The policy that `policy` names, and the data set it was searched on, if any."""
-    if policy == RANDOM:
-        return random_policy(generator(seed, "random policy")), ""
-    if policy.endswith(".json"):
-        found = PolicySet.load(Path(policy))
-        return found.hybrid(members), found.data
-    return Policy.parse(policy), ""
 
 
 def augmented(x: Tensor, policy: Policy, dataset: Dataset, draw: torch.Generator) -> Tensor:
@@ -64,11 +50,11 @@ class Augmentation(PrivacyPlugin):
 
     def chosen(self) -> Policy:
         """The policy with this plugin's probability and enhancement."""
-        policy, _ = named_policy(self.policy, self.members, self.seed)
+        policy, _ = named(self.policy, self.members, self.seed)
         return replace(policy, probability=self.probability, enhancement=self.enhancement)
 
     def on_setup(self, job: Job) -> Job:
-        policy, searched_on = named_policy(self.policy, self.members, self.seed)
+        policy, searched_on = named(self.policy, self.members, self.seed)
         if policy == Policy():
             return job
         if not job.dataset.is_image:

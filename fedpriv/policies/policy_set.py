@@ -3,12 +3,16 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
 from fedpriv.errors import BadFolder, FedprivError
 from fedpriv.files import write_text
-from fedpriv.policies.policy import Policy, hybrid
+from fedpriv.policies.policy import Policy, hybrid, random_policy
+from fedpriv.rng import generator
+
+RANDOM = "random"
 
 
 @dataclass(frozen=True)
@@ -63,3 +67,18 @@ class PolicySet:
                 "such as 3-1-7+43-18-18."
             ) from error
         return found
+
+
+@lru_cache(maxsize=16)
+def named(text: str, members: int = 2, seed: int = 0) -> tuple[Policy, str]:
+    """The policy people mean by `text`, and the data set it was searched on, if any.
+
+    `3-1-7+43-18-18`, `none`, a file of `fedpriv search` (the best `members` of it that share no
+    transformation), or `random` (one policy for each `seed`).
+    """
+    if text == RANDOM:
+        return random_policy(generator(seed, "random policy")), ""
+    if text.endswith(".json"):
+        found = PolicySet.load(Path(text))
+        return found.hybrid(members), found.data
+    return Policy.parse(text), ""

@@ -80,8 +80,12 @@ def search(
     journal: Journal,
     on_stage: Stage = lambda what, count: None,
     on_done: Callable[[Task], None] = lambda task: None,
+    policies: Sequence[Policy] = (),
 ) -> Found:
-    """The `keep` policies of lowest S_pri among those whose S_acc reaches T_acc (ATS alg. 1)."""
+    """The `keep` policies of lowest S_pri among those whose S_acc reaches T_acc (ATS alg. 1).
+
+    Candidates are `policies`, or else drawn at random.
+    """
 
     def values(names: Sequence[str], kind: Kind, until: int) -> Tensor:
         tasks = journal.missing(names, kind, until)
@@ -94,7 +98,8 @@ def search(
         return torch.tensor(known, dtype=torch.float64)
 
     chances = generator(settings.seed, "candidates")
-    names = [str(p) for p in random_policies(settings.candidates, chances, settings.longest)]
+    policies = policies or random_policies(settings.candidates, chances, settings.longest)
+    names = list(dict.fromkeys(map(str, policies)))
     rounds = _judged(settings, names, values)
     threshold, able = _able(settings, rounds)
     if not able:

@@ -5,12 +5,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from fedpriv.policies import Policy
 
 out, err = Console(), Console(stderr=True)
 
@@ -19,6 +22,13 @@ def search(
     data: Annotated[str, typer.Option(help="The data set the policies are for.")] = "cifar100",
     model: Annotated[str, typer.Option(help="The model that judges them.")] = "resnet20",
     candidates: Annotated[int, typer.Option(help="Random policies to judge.")] = 1500,
+    policies: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy",
+            help="Judge this instead of random ones; singles is each transformation. Repeatable.",
+        ),
+    ] = None,
     keep: Annotated[int, typer.Option(help="How many to keep.")] = 10,
     threshold: Annotated[
         float | None, typer.Option(help="The least accuracy score, instead of --quantile.")
@@ -62,8 +72,9 @@ def search(
         reduction="layer" if layerwise else "global",
         rule="trapezoid" if trapezoid else "left",
     )
+    chosen = _chosen(policies or [])
     settings = Search(
-        candidates=candidates,
+        candidates=len(chosen) or candidates,
         keep=keep,
         threshold=threshold,
         quantile=quantile,
@@ -82,6 +93,7 @@ def search(
                 workers=workers,
                 ray_address=ray_address,
                 gpus_per_worker=gpus_per_worker,
+                policies=chosen,
                 on_stage=progress.begin,
                 on_done=progress.advance,
             )
@@ -103,6 +115,14 @@ def search(
     seconds = found.cost["seconds-per-candidate"]
     out.print(f"{seconds:.2f} s a candidate", highlight=False)
     out.print(f"files: {file}, {Places(file).figure}", highlight=False, soft_wrap=True)
+
+
+def _chosen(texts: list[str]) -> "list[Policy]":
+    from fedpriv.policies import TRANSFORMATIONS, Policy
+
+    singles = list(map(str, range(len(TRANSFORMATIONS))))
+    names = [name for text in texts for name in (singles if text == "singles" else [text])]
+    return [Policy.parse(name) for name in dict.fromkeys(names)]
 
 
 def _described(name: str) -> str:

@@ -10,11 +10,11 @@ from flwr.app import Context, RecordDict
 from clients.audit import Watch
 from clients.catalogue import PLUGINS, plugin_of
 from clients.job import fit, make_job
-from clients.plugins.augmentation import Augmentation, augmented, named_policy
+from clients.plugins.augmentation import Augmentation, augmented
 from fedpriv.errors import BadData, BadFolder, BadOption
 from fedpriv.parts import dataset_of, first_state
 from fedpriv.policies import Policy
-from fedpriv.policies.policy_set import PolicySet
+from fedpriv.policies.policy_set import PolicySet, named
 from fedpriv.rng import generator
 from fedpriv.scenario import from_tables
 from fedpriv.sections import Spec
@@ -116,7 +116,7 @@ def test_options_reach_the_policy():
     ],
 )
 def test_bad_options_are_refused(options, error, says):
-    named_policy.cache_clear()
+    named.cache_clear()
     with pytest.raises(error, match=says):
         PLUGINS.build("augment", options)
 
@@ -124,7 +124,7 @@ def test_bad_options_are_refused(options, error, says):
 def test_a_damaged_file_is_refused(searched):
     table = json.loads(searched.read_text())
     searched.write_text(json.dumps(table | {"policies": ["3-1"]})[:-9])
-    named_policy.cache_clear()
+    named.cache_clear()
     with pytest.raises(BadFolder, match="no result"):
         Augmentation(policy=str(searched))
 

@@ -86,6 +86,16 @@ def test_the_command_prints_what_it_keeps(tmp_path):
     assert json.loads(again.stdout)["policies"] == list(PolicySet.load(out).policies)
 
 
+def test_given_policies_are_judged_instead_of_random_ones(tmp_path):
+    app, out = typer.Typer(), tmp_path / "policies.json"
+    app.command()(command)
+    words = "--data synthetic --model mlp --images 4 --rounds 1 --epochs 0 --points 2 --in-full"
+    words += " --policy 3-1-7 --policy 43-18-18 --policy 3-1-7 --policy none --keep 1 --quantile 0"
+    ran = CliRunner().invoke(app, [*words.split(), "--out", str(out)])
+    assert ran.exit_code == 0, ran.output
+    assert [r.policy for r in PolicySet.load(out).candidates] == ["3-1-7", "43-18-18", "none"]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_ray_finds_what_one_process_finds(tmp_path):
