@@ -11,14 +11,13 @@ from torch import Tensor
 from attacks.inversion.initialisers import Initialiser, box, gaussian
 from attacks.inversion.labels import LabelGuess, joint
 from attacks.inversion.matching import Matching, by_gradient
-from attacks.inversion.optimizers import Evaluate, MakeOptimizer, Setting
+from attacks.inversion.optimizers import MakeOptimizer, Setting
 from attacks.inversion.priors import Prior, flat
 from fedpriv.engine.memory import keep_pages, rows_that_fit
 from fedpriv.errors import BadObservation, BadOption
 from fedpriv.gradients import Distance
 from fedpriv.observation import Observation
 from fedpriv.reconstruction import Reconstruction
-from fedpriv.state import State
 from fedpriv.victims import Victims, stack
 
 log = logging.getLogger(__name__)
@@ -99,7 +98,7 @@ class GradientInversion:
         for number, chunk in enumerate(chunks):
             search = _Search(self, victims.rows([v for v, _ in chunk]), [r for _, r in chunk])
             searches.append(search)
-            search.run(lambda part, loss, n=number: self._report((n + part) / len(chunks), loss))
+            search.run(self._share(number, len(chunks)))
             if search.interrupted:
                 break
         x, y, losses = (
@@ -124,9 +123,14 @@ class GradientInversion:
             },
         )
 
-    def _report(self, part: float, loss: float) -> None:
-        if self.progress is not None:
-            self.progress(part, loss)
+    def _share(self, number: int, chunks: int) -> Progress:
+        """The progress of one chunk, as part of the whole."""
+
+        def report(part: float, loss: float) -> None:
+            if self.progress is not None:
+                self.progress((number + part) / chunks, loss)
+
+        return report
 
 
 def _smallest(losses: Tensor, rows: list[int], victim: int) -> int:

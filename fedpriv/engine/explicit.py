@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -18,16 +18,70 @@ from fedpriv.state import State
 log = logging.getLogger(__name__)
 
 
+class Loss:
+    """What follows the last layer's output z (N, K): the seed of the backward pass, and of its tangent.
+
+    `t` (N, K) is what the loss compares z with.
+    """
+
+    def seed(self, z: Tensor, t: Tensor, batch: int) -> Tensor:
+        """dL/dz, the mean over a victim's batch."""
+        raise NotImplementedError
+
+    def tangent(self, z: Tensor, t: Tensor, z_dot: Tensor, batch: int) -> tuple[Tensor, Tensor]:
+        """The seed's tangent, and the derivative of ⟨dL/dz, z_dot⟩ with respect to t."""
+        raise NotImplementedError
+
+
+class CrossEntropy(Loss):
+    """t are probabilities."""
+
+    def seed(self, z: Tensor, t: Tensor, batch: int) -> Tensor:
+        return (z.softmax(1) * t.sum(1, keepdim=True) - t) / batch
+
+    def tangent(self, z: Tensor, t: Tensor, z_dot: Tensor, batch: int) -> tuple[Tensor, Tensor]:
+        chances = z.softmax(1)
+        mean = (chances * z_dot).sum(1, keepdim=True)
+        d_dot = chances * (z_dot - mean) * t.sum(1, keepdim=True) / batch
+        return d_dot, (mean - z_dot) / batch
+
+
+class Upstream(Loss):
+    """L = ⟨z, t⟩: t is the gradient that arrives from layers nobody shows."""
+
+    def seed(self, z: Tensor, t: Tensor, batch: int) -> Tensor:
+        return t
+
+    def tangent(self, z: Tensor, t: Tensor, z_dot: Tensor, batch: int) -> tuple[Tensor, Tensor]:
+        return torch.zeros_like(z_dot), z_dot
+
+
 @dataclass(frozen=True, eq=False)
 class Explicit:
-    """One network with one set of weights; x (V, B, …) and t (V, B, C) in, gradients out."""
+    """One network with one set of weights; x (V, B, …) and t (V, B, K) in, gradients out."""
 
     lines: list[Line]
     names: tuple[str, ...]
+    loss: Loss = CrossEntropy()
+
+    def backbone(self) -> Self | None:
+        """All but the last linear layer, for an upstream gradient t (V, B, features)."""
+        *rest, last = self.lines
+        if not rest or not isinstance(last.rule, Dense):
+            return None
+        names = tuple(name for name in self.names if name not in last.names.values())
+        return type(self)(rest, names, Upstream())
 
     def gradients_at(self, x: Tensor, t: Tensor) -> dict[str, Tensor | Outer]:
         """As fedpriv.gradients.gradients_at, with linear layers as outer products."""
+        return self.output_and_gradients_at(x, t)[1]
+
+    def output_and_gradients_at(
+        self, x: Tensor, t: Tensor
+    ) -> tuple[Tensor, dict[str, Tensor | Outer]]:
+        """What the last layer gives, (V, B, K), and the gradients."""
         raw = iter(_Passes.apply(self, x, t))
+        output = next(raw)
         found: dict[str, Tensor | Outer] = {}
         for line in self.lines:
             if isinstance(line.rule, Dense):
@@ -42,7 +96,7 @@ class Explicit:
                 found[line.names["weight"]] = kernel
                 if line.rule.bias is not None:
                     found[line.names["bias"]] = next(raw)
-        return {name: found[name] for name in self.names}
+        return output, {name: found[name] for name in self.names}
 
 
 class _Passes(torch.autograd.Function):
@@ -55,36 +109,37 @@ class _Passes(torch.autograd.Function):
         slots: list[Tensor | None] = [x.flatten(0, 1).contiguous()]
         for line, tape in zip(engine.lines, tapes, strict=True):
             slots.append(line.rule.forward(tape, *_read(slots, line)))
-        logits = slots[-1]
-        assert logits is not None
-        chances, total = logits.softmax(1), t.flatten(0, 1).sum(1, keepdim=True)
-        d = (chances * total - t.flatten(0, 1)) / batch
-        _pull(engine.lines, tapes, d, second=False)
+        z = slots[-1]
+        assert z is not None
+        t = t.flatten(0, 1)
+        _pull(engine.lines, tapes, engine.loss.seed(z, t, batch), second=False)
         ctx.set_materialize_grads(False)
-        ctx.engine, ctx.tapes, ctx.chances, ctx.total = engine, tapes, chances, total
+        ctx.engine, ctx.tapes, ctx.z, ctx.t = engine, tapes, z, t
         ctx.shape = (victims, batch)
-        return tuple(_outputs(engine.lines, tapes, victims))
+        return z.view(victims, batch, -1), *_outputs(engine.lines, tapes, victims)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *v: MaybeTensor) -> tuple[None, MaybeTensor, MaybeTensor]:
+    def backward(
+        ctx: Any, z_bar: MaybeTensor, *v: MaybeTensor
+    ) -> tuple[None, MaybeTensor, MaybeTensor]:
         lines, tapes = ctx.engine.lines, ctx.tapes
         victims, batch = ctx.shape
         _directions(lines, tapes, iter(v))
         slots: list[MaybeTensor] = [None]
         for line, tape in zip(lines, tapes, strict=True):
             slots.append(line.rule.tangent(tape, *(slots[slot] for slot in line.reads)))
-        z_dot = slots[-1]
-        if z_dot is None:
-            z_dot = torch.zeros_like(ctx.chances)
-        mean = (ctx.chances * z_dot).sum(1, keepdim=True)
-        d_dot = ctx.chances * (z_dot - mean) * ctx.total / batch
-        t_bar = (
-            ((mean - z_dot) / batch).view(victims, batch, -1) if ctx.needs_input_grad[2] else None
-        )
+        z_dot = slots[-1] if slots[-1] is not None else torch.zeros_like(ctx.z)
+        d_dot, t_bar = ctx.engine.loss.tangent(ctx.z, ctx.t, z_dot, batch)
+        if z_bar is not None:
+            d_dot = d_dot + z_bar.flatten(0, 1)
         x_bar = _pull(lines, tapes, d_dot, second=True)
         ctx.tapes = None
-        return None, None if x_bar is None else x_bar.view(victims, batch, *x_bar.shape[1:]), t_bar
+        return (
+            None,
+            None if x_bar is None else x_bar.view(victims, batch, *x_bar.shape[1:]),
+            t_bar.view(victims, batch, -1) if ctx.needs_input_grad[2] else None,
+        )
 
 
 def _read(slots: list[Tensor | None], line: Line) -> Iterable[Tensor]:

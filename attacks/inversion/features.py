@@ -1,0 +1,180 @@
+"""Knows of SPN: the secret term never reaches the public head, so that label and features can be read there."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.func import functional_call, grad, vmap
+
+from attacks.head import head_of
+from attacks.inversion.attack import GradientInversion, Progress, Seen, Stopping, victims_of
+from attacks.inversion.initialisers import INITIALISERS, given
+from attacks.inversion.labels import evidence, sign_counts
+from attacks.inversion.lbfgs import lbfgs
+from attacks.inversion.matching import Matching
+from attacks.inversion.optimizers import Setting
+from attacks.inversion.priors import tv
+from fedpriv.errors import BadObservation
+from fedpriv.gradients import Distance, Gradients, dense
+from fedpriv.models.heads import Backbone, last_linear
+from fedpriv.reconstruction import Reconstruction
+from fedpriv.state import State
+from fedpriv.victims import Victims
+
+FEATURES = "φ(x)"
+
+
+def features_of(weight: Tensor, bias: Tensor) -> Tensor:
+    """φ(x) from ∇W = δ ⊗ φ and ∇b = δ, by least squares over the classes; (V, C, F), (V, C) -> (V, F)."""
+    return torch.einsum("vc,vcf->vf", bias, weight) / bias.square().sum(1, keepdim=True)
+
+
+def upstream_gradient(victims: Victims, restarts: Sequence[int], seed: int) -> Tensor:
+    """dL/dφ if the loss were cross-entropy alone, Wᵀδ: where the search for the true one starts."""
+    head = head_of(victims)
+    assert head.bias is not None
+    own = victims.weights[f"{head.path}.weight" if head.path else "weight"]
+    return (head.bias.unsqueeze(1) @ own.expand(len(victims), -1, -1)).clone()
+
+
+def _target(victims: Victims) -> State:
+    head = head_of(victims)
+    assert head.bias is not None
+    rest = {
+        key: value for key, value in victims.gradient.items() if key.rpartition(".")[0] != head.path
+    }
+    return {FEATURES: features_of(head.weight, head.bias), **rest}
+
+
+def _found(victims: Victims, x: Tensor, upstream: Tensor) -> Gradients:
+    """Features of x, and the backbone's gradient for an upstream gradient (V, 1, F)."""
+    engine = victims.engine.backbone() if victims.engine is not None else None
+    if engine is not None:
+        features, gradients = engine.output_and_gradients_at(x, upstream)
+        return {FEATURES: features.flatten(1), **gradients}
+    backbone = Backbone(victims.model, last_linear(victims.model)[1])
+    head = head_of(victims)
+
+    def one(weights: State, buffers: State, x: Tensor, u: Tensor) -> tuple[State, Tensor]:
+        def product(w: State) -> tuple[Tensor, Tensor]:
+            state = {f"model.{key}": value for key, value in {**buffers, **w}.items()}
+            features = functional_call(backbone, state, (x,))
+            return (features * u).sum(), features
+
+        return grad(product, has_aux=True)(weights)
+
+    axis = None if victims.shared else 0
+    mapped = vmap(one, in_dims=(axis, axis, 0, 0))
+    found, features = mapped(victims.weights, victims.buffers, x, upstream)
+    rest = {key: value for key, value in found.items() if key.rpartition(".")[0] != head.path}
+    return {FEATURES: features.flatten(1), **rest}
+
+
+by_features = Matching(_target, _found)
+
+
+def relative(weight: float) -> Distance:
+    """‖φ − φ*‖²/‖φ*‖² + weight · ‖∇ − ∇*‖²/‖∇*‖², the second over the backbone's parameters."""
+
+    def distance(found: Gradients, target: State) -> Tensor:
+        aim = target[FEATURES]
+        gap = (dense(found[FEATURES]) - aim).square().sum(1) / aim.square().sum(1)
+        if not weight:
+            return gap
+        keys = [key for key in target if key != FEATURES]
+        apart = [(dense(found[key]) - target[key]).square().flatten(1).sum(1) for key in keys]
+        sizes = [target[key].square().flatten(1).sum(1) for key in keys]
+        return gap + weight * torch.stack(apart).sum(0) / torch.stack(sizes).sum(0)
+
+    return distance
+
+
+def fitted_upstream(victims: Victims, x: Tensor, steps: int = 60) -> Tensor:
+    """The dL/dφ that explains the backbone's gradient best if x is right: a quadratic problem."""
+    target, distance = _target(victims), relative(1.0)
+
+    def evaluate(free: list[Tensor], rows: Tensor | None) -> tuple[Tensor, list[Tensor]]:
+        upstream = free[0].detach().requires_grad_()
+        some = victims if rows is None else victims.rows(rows)
+        aim = target if rows is None else {key: value[rows] for key, value in target.items()}
+        losses = distance(_found(some, x if rows is None else x[rows], upstream), aim)
+        return losses.detach(), list(torch.autograd.grad(losses.sum(), [upstream]))
+
+    free = [upstream_gradient(victims, [0] * len(victims), 0)]
+    optimizer = lbfgs()(Setting(steps))
+    for _ in range(steps):
+        optimizer.step(free, evaluate)
+    return free[0]
+
+
+@dataclass(frozen=True)
+class FeatureInversion:
+    """Search for the x that has the features read off the public head: the attacker who knows of SPN.
+
+    First x by its features alone. Then also by the backbone's gradient, for which the upstream
+    gradient dL/dφ is a second unknown, as the secret head's part of it is not known. Needs one
+    sample per update and a head with a bias.
+    """
+
+    tv: float = 1e-4
+    steps: int = 300
+    joint_steps: int = 700
+    joint_tv: float = 1e-6
+    restarts: int = 2
+    init: Literal["gaussian", "uniform", "patterned", "black", "grey"] = "patterned"
+    seed: int = 0
+    memory: float = 1.5
+    progress: Progress | None = None
+
+    def __call__(self, seen: Seen) -> Reconstruction:
+        started = time.perf_counter()
+        victims = victims_of(seen)
+        head = head_of(victims)
+        if victims.slots != 1 or head.bias is None:
+            why = f"of {victims.slots} samples" if head.bias is not None else "without a bias there"
+            raise BadObservation(
+                f"features can be read off the last layer of updates of one sample, with a bias; not {why}."
+            )
+        search = GradientInversion(
+            relative(0.0),
+            lbfgs(),
+            labels=upstream_gradient,
+            init=INITIALISERS[self.init],
+            prior=tv(self.tv),
+            match=by_features,
+            steps=self.steps,
+            restarts=self.restarts,
+            stopping=Stopping(patience=50),
+            seed=self.seed,
+            memory=self.memory,
+            progress=self._part(0, self.steps),
+        )
+        found = search(victims)
+        if self.joint_steps and not found.extra["interrupted"]:
+            upstream = fitted_upstream(victims, found.x)
+            found = replace(
+                search,
+                distance=relative(1.0),
+                labels=lambda some, restarts, seed: upstream[_numbers(some, victims)],
+                init=given(found.x),
+                prior=tv(self.joint_tv),
+                steps=self.joint_steps,
+                restarts=1,
+                progress=self._part(self.steps, self.joint_steps),
+            )(victims)
+        labels = sign_counts(evidence(head.weight, head.bias)).unsqueeze(1)
+        seconds = time.perf_counter() - started
+        return replace(found, labels=labels[: len(found.x)], seconds=seconds)
+
+    def _part(self, before: int, steps: int) -> Progress | None:
+        report, total = self.progress, self.steps + self.joint_steps
+        if report is None:
+            return None
+        return lambda part, loss: report((before + part * steps) / total, loss)
+
+
+def _numbers(some: Victims, victims: Victims) -> list[int]:
+    return [victims.names.index(name) for name in some.names]

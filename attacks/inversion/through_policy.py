@@ -1,0 +1,70 @@
+"""Knows the transformations of a client: searches the original through them."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from attacks.inversion.attack import GradientInversion, Seen, identity, victims_of
+from fedpriv.errors import BadOption
+from fedpriv.policies.informed import branches, differentiable
+from fedpriv.policies.policy import Policy
+from fedpriv.reconstruction import Reconstruction
+from fedpriv.victims import Victims
+
+Transform = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class PolicyInversion:
+    """An inversion that tries each thing a policy may have done, and goes on with the likeliest.
+
+    Every transformation is searched through for a `pilot` part of the steps; per victim the one with
+    the smallest loss is then searched to the end. The result is the original, not its transformed image.
+    `transforms` are differentiable functions of images in the model's space, or else come from `policy`.
+    """
+
+    inversion: GradientInversion
+    policy: str = ""
+    transforms: Sequence[Transform] = ()
+    pilot: float = 0.2
+
+    def __post_init__(self) -> None:
+        if not self.policy and not self.transforms:
+            raise BadOption("the policy-aware attack needs a policy, such as '3-1-7+43-18-18'.")
+        if not 0 < self.pilot <= 1:
+            raise BadOption(f"pilot must be in (0, 1], got {self.pilot}.")
+
+    def __call__(self, seen: Seen) -> Reconstruction:
+        started = time.perf_counter()
+        victims = victims_of(seen)
+        ways = self.ways(victims)
+        short = replace(self.inversion, steps=max(1, round(self.pilot * self.inversion.steps)))
+        pilots = [replace(short, transform=way)(victims) for way in ways]
+        losses = torch.stack([pilot.loss for pilot in pilots])
+        chosen = losses.argmin(0)
+        parts: dict[int, Reconstruction] = {}
+        for number in chosen.unique().tolist():
+            rows = (chosen == number).nonzero().flatten()
+            found = replace(self.inversion, transform=ways[number])(victims.rows(rows))
+            parts |= {row: found.of(i) for i, row in enumerate(rows.tolist()) if i < len(found.x)}
+        order = [parts[row] for row in sorted(parts)]
+        return replace(
+            order[0],
+            x=torch.cat([part.x for part in order]),
+            labels=torch.cat([part.labels for part in order]),
+            loss=torch.cat([part.loss for part in order]),
+            names=tuple(part.names[0] for part in order),
+            seconds=time.perf_counter() - started,
+            extra={"transformations": len(ways), "chosen": chosen.tolist()},
+        )
+
+    def ways(self, victims: Victims) -> list[Transform]:
+        """All that may have been done to x; doing nothing is one of them."""
+        if self.transforms:
+            return [identity, *self.transforms]
+        facts = victims.facts
+        found = branches(Policy.parse(self.policy))
+        return [differentiable(branch, mean=facts.mean, std=facts.std) for branch in found]
