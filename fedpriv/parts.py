@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from fedpriv.catalogue import DATASETS, MODELS
 from fedpriv.data.dataset import Dataset
-from fedpriv.data.partition import partition
+from fedpriv.data.partition import class_counts, partition
 from fedpriv.errors import BadOption
 from fedpriv.models.group_norm import group_normalised
 from fedpriv.rng import seed_of
@@ -63,14 +63,15 @@ def _data_text(scenario: Scenario) -> str:
 def _shares(text: str, clients: int) -> list[np.ndarray]:
     scenario = Scenario.of({"scenario": text})
     data, seed = scenario.data, scenario.seed
-    labels = dataset_of(scenario).y_train.numpy()
+    dataset = dataset_of(scenario)
     kind = "iid" if data.partition == "vertical" else data.partition
     return partition(
-        labels,
+        dataset.y_train.numpy(),
         clients,
         kind=kind,
         alpha=data.alpha,
         shards_each=data.shards_per_client,
+        owners=None if dataset.ids is None else dataset.ids[0].numpy(),
         seed=seed_of(seed, "partition"),
     )
 
@@ -78,6 +79,16 @@ def _shares(text: str, clients: int) -> list[np.ndarray]:
 def shares_of(scenario: Scenario, clients: int | None = None) -> list[np.ndarray]:
     """The sample numbers each client holds; the same on every machine for a seed."""
     return _shares(_data_text(scenario), clients or scenario.federation.clients)
+
+
+def class_table(scenario: Scenario) -> str:
+    """Samples per class of every client, as CSV."""
+    dataset, shares = dataset_of(scenario), shares_of(scenario)
+    counts = class_counts(dataset.y_train.numpy(), shares, dataset.classes)
+    lines = [",".join(["client", *(f"class-{c}" for c in range(dataset.classes)), "samples"])]
+    for client, row in enumerate(counts):
+        lines.append(",".join(map(str, [client, *row, len(shares[client])])))
+    return "\n".join(lines) + "\n"
 
 
 @lru_cache(maxsize=8)

@@ -35,7 +35,7 @@ class Data:
 
     name: str = "mnist-5k"
     root: str = ""  # default: $FEDPRIV_DATA, then the hub cache
-    partition: Literal["iid", "dirichlet", "shards", "vertical"] = "iid"
+    partition: Literal["iid", "dirichlet", "shards", "natural", "vertical"] = "iid"
     alpha: float = 0.5
     shards_per_client: int = 2
     limit: int | None = None

@@ -11,6 +11,8 @@ from flwr.app import Context, RecordDict
 from flwr.server.superlink.fleet.vce.backend.backend import Backend
 
 from fedpriv.errors import BadFolder
+from fedpriv.files import write_text
+from fedpriv.parts import class_table
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
 from fedpriv.state import State
@@ -55,11 +57,13 @@ def backend_of(scenario: Scenario, ray_address: str | None = None) -> Iterator[t
 class Keeper:
     """Passes news on to a show, and saves the clients' private state before each checkpoint."""
 
+    scenario: Scenario
     folder: RunFolder
     grid: SimulationGrid
     show: Show
 
     def on_start(self, first: int, last: int) -> None:
+        write_text(self.folder.partition_file, class_table(self.scenario))
         load_states(self.folder.clients, self.grid.contexts.values(), first - 1)
         self.show.on_start(first, last)
 
@@ -104,7 +108,7 @@ def simulate(
         )
         try:
             with show:
-                server_app(Keeper(folder, grid, show))(grid, context)
+                server_app(Keeper(scenario, folder, grid, show))(grid, context)
         finally:
             grid.close()
     return folder

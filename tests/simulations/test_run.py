@@ -55,6 +55,9 @@ def test_a_run_folder_holds_what_it_promises(tiny, tmp_path):
     environment = json.loads(folder.environment_file.read_text())
     assert environment["packages"]["flwr"].startswith("1.39")
     assert load_state(folder.model_file).keys()
+    header, *rows = folder.partition_file.read_text().splitlines()
+    assert header == "client,class-0,class-1,class-2,class-3,samples"
+    assert [sum(map(int, row.split(",")[1:5])) for row in rows] == [128] * 4
 
 
 def test_a_federation_learns(tiny, tmp_path):
