@@ -10,6 +10,7 @@ from clients.plugins.augmentation import Augmentation
 from clients.plugins.clip import Clip
 from clients.plugins.differential_privacy import DifferentialPrivacy
 from clients.plugins.dnn import TaskEncoder
+from clients.plugins.guard import Guard
 from clients.plugins.noise import Noise
 from clients.plugins.noisy import RandomNoise, ResizedFeatures
 from clients.plugins.polarization import SecretPolarization
@@ -29,6 +30,7 @@ PLUGINS: Registry[PrivacyPlugin] = Registry(
         "pruning": Entry(GradientPruning, "share the largest elements only", "SPN sect. 4.1"),
         "augment": Entry(Augmentation, "train on transformed images only", "ATS sect. 4.4"),
         "clip": Entry(Clip, "bound the norm of the update"),
+        "guard": Entry(Guard, "look at the model received before training on it"),
         "ars": Entry(AdversarialSharing, "masked adversarial noise on codes", "ARS eq. 12, 15"),
         "ran": Entry(ReconstructiveAdversary, "an encoder against a decoder", "RAN alg. 1"),
         "arl": Entry(AdversarialReconstruction, "task codes that resist inversion", "ARL eq. 9"),

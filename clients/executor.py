@@ -152,7 +152,7 @@ def main() -> None:
     except BadOption as error:
         sys.exit(f"error: {error}")
     load()
-    superexec.get_executor = lambda *arguments, **options: executor  # type: ignore[assignment]
+    superexec.get_executor = lambda *arguments, **options: executor
     flower_superexec()
 
 

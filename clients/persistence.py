@@ -77,7 +77,8 @@ def recall(folder: Path, server_round: int, context: Context) -> None:
     if MEMORY + STAMP in context.state:
         return
     kept = read(folder / f"{task_of(context)}.bin")
-    same_run = int(kept.config_records.get(MEMORY + STAMP, {}).get("run", 0)) == context.run_id  # type: ignore[arg-type]
+    stamp = kept.config_records.get(MEMORY + STAMP)
+    same_run = stamp is not None and stamp["run"] == context.run_id
     if same_run or server_round > 1:
         context.state.update({k: v for k, v in kept.items() if not in_ledger(k)})
 
@@ -130,5 +131,6 @@ def round_of(message: Message) -> int | None:
     """The server's round in a message; None for a question that belongs to no round."""
     if not message.has_content():
         return None
-    value = message.content.config_records.get(CONFIG, {}).get(ROUND)
+    config = message.content.config_records.get(CONFIG)
+    value = None if config is None else config.get(ROUND)
     return value if isinstance(value, int) else None

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from flwr.app import Context, Error, Message
 
+from clients.audit import FOLDER as AUDIT
 from clients.persistence import SIMULATED, folder_of
 from fedpriv.binding import bound
 from fedpriv.errors import BadInput, BadScenario, FedprivError, Refused
@@ -32,7 +33,7 @@ class Terms:
     """What the owner of a client insists on."""
 
     plugins: tuple[Spec, ...] = ()  # first in the chain, before those of the scenario
-    audit: bool = False
+    audit: bool = False  # keep the truth of audited rounds, below the state folder
     imports: tuple[str, ...] = ()  # import paths that scenarios may name
 
     def applied(self, scenario: Scenario) -> Scenario:
@@ -49,7 +50,6 @@ class Terms:
             scenario,
             data=replace(scenario.data, root=""),
             plugins=self.plugins + theirs,
-            audit=self.audit and scenario.audited,
         )
 
 
@@ -76,12 +76,14 @@ def on_own_terms(message: Message, context: Context, call_next: CallNext) -> Mes
     """A Flower mod: a real client follows the scenario as far as its terms allow."""
     if SIMULATED in context.node_config:
         return call_next(message, context)
-    folder, sent = folder_of(context), context.run_config
+    folder, sent, own = folder_of(context), context.run_config, context.node_config
     try:
         terms = terms_in(folder) if folder else Terms()
         context.run_config = {"scenario": terms.applied(Scenario.of(sent)).text()}
+        if terms.audit and folder:
+            context.node_config = {**own, AUDIT: str(folder / "truth")}
         return call_next(message, context)
     except FedprivError as error:
         return Message(Error(REFUSED, str(error)), reply_to=message)
     finally:
-        context.run_config = sent
+        context.run_config, context.node_config = sent, own

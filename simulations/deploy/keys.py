@@ -128,7 +128,7 @@ def make_keys(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--authority", type=Path, required=True)
     parser.add_argument("--trust", type=Path, required=True)
     parser.add_argument("--superlink", type=Path, required=True)

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from simulations.deploy.compose import Service, read_compose
 from simulations.deploy.local import Here, assigned, names_of, program
@@ -115,7 +116,7 @@ class Supervisor:
             )
         watched.status, watched.failures = "running", 0
 
-    def log(self, name: str):  # type: ignore[no-untyped-def]
+    def log(self, name: str) -> BinaryIO:
         path = self.here.folder / "logs" / f"{name}.log"
         path.parent.mkdir(parents=True, exist_ok=True)
         return path.open("ab")
@@ -231,7 +232,7 @@ def end_group(pid: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--file", type=Path, required=True)
     given = parser.parse_args()

@@ -41,7 +41,8 @@ class TrapWeights:
         planted = opened(parts, state, known.x, draw)
         inside = features(parts, planted, known.x, parts.front)
         key = parts.key(parts.front, "weight")
-        weight = QUIET * trap_rows(*planted[key].shape, draw)
+        honest = planted[key]
+        weight = QUIET * trap_rows(len(honest), honest.shape[1], draw)
         # The bias takes the place of the scale: inputs are normalised and may be negative.
         cuts = (inside @ weight.T).quantile(1 - 1 / self.batch, dim=0)
         planted[key] = weight

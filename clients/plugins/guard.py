@@ -1,0 +1,196 @@
+"""Guard: the client looks at the model it was sent before it trains on it."""
+
+import logging
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from clients.job import Job
+from clients.plugin import PrivacyPlugin
+from fedpriv.errors import BadOption, Refused
+from fedpriv.state import State, norm
+
+log = logging.getLogger(__name__)
+MEMORY = "guard"
+LIMITS = {  # what honest training stays well below; benchmarks/guard.py measures both sides
+    "parallel rows": 0.3,
+    "silent rows": 0.45,
+    "units hardly ever on": 0.5,
+    "units always on": 0.9,
+    "silenced samples": 0.25,
+    "loss": 4.0,
+    "size of weights": 12.0,
+    "change of weights": 2.3,
+}
+
+
+def parallel_rows(weight: Tensor) -> float:
+    """The largest part of the other rows that point where one row points: 1 for bins, 0 at random."""
+    rows = weight.flatten(1)
+    rows = rows[rows.norm(dim=1) > 0]
+    if len(rows) < 3 or rows.shape[1] < 8:
+        return 0.0
+    rows = rows / rows.norm(dim=1, keepdim=True)
+    alike = (rows @ rows.T > 0.999).sum(1).amax() - 1
+    return float(alike) / (len(rows) - 1)
+
+
+def silent_rows(weight: Tensor) -> float:
+    """The part of rows that are zero beside the largest one, as in a head that fishes."""
+    size = weight.flatten(1).norm(dim=1)
+    if len(size) < 3 or not size.amax() > 0:
+        return 0.0
+    return float((size < 1e-3 * size.amax()).float().mean())
+
+
+def seldom_on(activation: Tensor) -> float:
+    """The part of units, on (N, units), that at most one sample in ten passes, but not none."""
+    rate = (activation > 0).float().mean(0)
+    return float(((rate > 0) & (rate < 0.1)).float().mean())
+
+
+def always_on(activation: Tensor) -> float:
+    """The part of units that every sample passes: an affine layer in the guise of a ReLU."""
+    return float(((activation > 0).all(0)).float().mean())
+
+
+def silenced(sensitivity: Tensor, error: Tensor) -> float:
+    """The part of wrongly predicted samples that leave next to no gradient although they should.
+
+    Both (N,): the norm of the loss's gradient at the head's input, and ‖p − y‖. What the error does not
+    explain is the head's doing.
+    """
+    wrong = error > 0.1
+    if wrong.sum() < 4:
+        return 0.0
+    ratio = sensitivity[wrong] / error[wrong]
+    return float((ratio < 1e-3 * ratio.amax()).float().mean())
+
+
+def size_of(weight: Tensor) -> float:
+    """A weight's root mean square times √(inputs): about 0.6 as torch draws it, a few when trained."""
+    rows = weight.flatten(1)
+    return float(rows.square().mean().sqrt()) * math.sqrt(rows.shape[1])
+
+
+def change(now: Mapping[str, float], before: Mapping[str, float]) -> float:
+    """The largest |log| of the ratio of a weight's norms, now and when it was last seen."""
+    pairs = [(now[key], before[key]) for key in now.keys() & before.keys()]
+    return max((abs(math.log(a / b)) for a, b in pairs if a > 0 and b > 0), default=0.0)
+
+
+@torch.enable_grad()
+def looked_at(model: nn.Module, x: Tensor, y: Tensor) -> Iterator[tuple[str, float]]:
+    """What samples of the client's own show: activity of the units, error and gradient per sample."""
+    caught: dict[str, Tensor] = {}
+    entering: list[Tensor] = []
+    linear = [layer for layer in model.modules() if isinstance(layer, nn.Linear)]
+    hooks = [
+        layer.register_forward_hook(
+            lambda _, __, out, name=name: caught.__setitem__(name, out.detach().flatten(1))
+        )
+        for name, layer in model.named_modules()
+        if isinstance(layer, nn.ReLU)
+    ]
+    hooks += [
+        layer.register_forward_pre_hook(lambda _, given: entering.append(given[0]))
+        for layer in linear[-1:]
+    ]
+    was = model.training
+    inputs = x.detach().clone().requires_grad_()
+    try:
+        outputs = model.eval()(inputs)
+    finally:
+        model.train(was)
+        for hook in hooks:
+            hook.remove()
+    losses = nn.functional.cross_entropy(outputs, y, reduction="none")
+    (gradient,) = torch.autograd.grad(losses.sum(), entering or [inputs])
+    error = (outputs.detach().softmax(1) - nn.functional.one_hot(y, outputs.shape[1])).norm(dim=1)
+    for name, activation in caught.items():
+        yield f"units hardly ever on ({name})", seldom_on(activation)
+        yield f"units always on ({name})", always_on(activation)
+    yield "silenced samples", silenced(gradient.flatten(1).norm(dim=1), error)
+    yield "loss", float(losses.detach().mean()) / math.log(outputs.shape[1])
+
+
+def signs(model: nn.Module, state: State, x: Tensor, y: Tensor) -> dict[str, float]:
+    """Every sign of a malicious model, by what it is and where; without history."""
+    found = dict(looked_at(model, x, y))
+    for name, value in state.items():
+        if value.dim() >= 2:
+            found[f"parallel rows ({name})"] = parallel_rows(value)
+            found[f"silent rows ({name})"] = silent_rows(value)
+            found[f"size of weights ({name})"] = size_of(value)
+    return found
+
+
+def over_limit(found: Mapping[str, float]) -> dict[str, float]:
+    """Each sign as a multiple of its limit."""
+    return {name: value / LIMITS[name.partition(" (")[0]] for name, value in found.items()}
+
+
+@dataclass(frozen=True)
+class Guard(PrivacyPlugin):
+    """Checks what was sent: repeated and silent rows, dead and saturated units, samples that are singled
+    out, a loss nobody would start from, and jumps since the last round.
+
+    `action`: "warn" writes down why and goes on, "refuse" does not train, "clip" answers with an update
+    of norm `clip` under noise of standard deviation `noise`·`clip`. `tolerance` scales every limit.
+    """
+
+    action: Literal["warn", "refuse", "clip"] = "refuse"
+    tolerance: float = 1.0
+    samples: int = 128
+    clip: float = 1.0
+    noise: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name in ("tolerance", "samples", "clip"):
+            if getattr(self, name) <= 0:
+                raise BadOption(f"guard: {name} must be above 0, got {getattr(self, name)}.")
+        if self.noise < 0:
+            raise BadOption(f"guard: noise must be at least 0, got {self.noise}.")
+
+    def on_setup(self, job: Job) -> Job:
+        found = signs(job.shared, job.start, job.x[: self.samples], job.y[: self.samples])
+        norms = {k: norm({k: v}) for k, v in job.start.items() if v.dim() >= 2}
+        facts = job.memory.facts(MEMORY)
+        if facts.get("names") == list(norms):
+            before = dict(zip(facts["names"], facts["norms"], strict=True))
+            found["change of weights"] = change(norms, before)
+        alarms = sorted(k for k, v in over_limit(found).items() if v >= self.tolerance)
+        reasons = [f"{name} {found[name]:.2f}" for name in alarms]
+        last = zip(facts.get("names", []), facts.get("norms", []), strict=True)
+        kept = dict(last) if alarms else norms  # a malicious model is no yardstick
+        job.memory.note(
+            MEMORY,
+            {
+                "names": list(kept),
+                "norms": [float(value) for value in kept.values()],
+                "alarms": [*facts.get("alarms", []), *(f"round {job.round}: {r}" for r in reasons)],
+            },
+        )
+        job.kept[MEMORY] = reasons
+        job.report["guard-alarms"] = len(reasons)
+        if reasons:
+            log.warning("round %d: the model looks malicious: %s", job.round, "; ".join(reasons))
+        if reasons and self.action == "refuse":
+            raise Refused(
+                f"The guard refuses the model of round {job.round}: {'; '.join(reasons)}."
+            )
+        return job
+
+    def on_update(self, update: State, job: Job) -> State:
+        if self.action != "clip" or not job.kept.get(MEMORY):
+            return update
+        scale = min(1.0, self.clip / max(norm(update), 1e-12))
+        draw = job.unrepeatable("guard")
+        return {
+            name: value * scale + self.noise * self.clip * torch.randn(value.shape, generator=draw)
+            for name, value in update.items()
+        }

@@ -1,0 +1,146 @@
+"""`fedpriv deploy`: a real federation from docker-compose.yml."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from simulations.deploy.docker import Containers
+    from simulations.deploy.processes import Processes
+
+app = typer.Typer(
+    help="Start, check and stop a real federation over gRPC; submit runs to it.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+out, err = Console(), Console(stderr=True)
+
+File = Annotated[Path, typer.Option("--file", help="The compose file.")]
+Folder = Annotated[Path, typer.Option(help="Keys, client state and logs of local processes.")]
+Engine = Annotated[
+    Literal["auto", "docker", "local"],
+    typer.Option(help="auto: Docker where an engine with compose answers, else local processes."),
+]
+FILE, FOLDER = Path("docker-compose.yml"), Path("runs/deployment")
+
+
+def engine_of(name: str, file: Path, folder: Path) -> "Containers | Processes":
+    from simulations.deploy.docker import Containers, engine_answers
+    from simulations.deploy.processes import Processes
+
+    if name == "docker" or (name == "auto" and engine_answers()):
+        return Containers(file.resolve(), folder.resolve())
+    return Processes(file.resolve(), folder.resolve())
+
+
+@app.command()
+def up(
+    file: File = FILE,
+    folder: Folder = FOLDER,
+    engine: Engine = "auto",
+    patience: Annotated[float, typer.Option(help="Seconds to wait until all is ready.")] = 600.0,
+) -> None:
+    """Start the SuperLink, the ServerApp executor and the clients."""
+    engine_of(engine, file, folder).up(patience, tell=lambda line: err.print(line, highlight=False))
+    out.print("the federation is up; submit a run with: fedpriv deploy run", highlight=False)
+
+
+@app.command()
+def status(
+    file: File = FILE,
+    folder: Folder = FOLDER,
+    engine: Engine = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
+    """Show services, clients and runs."""
+    chosen = engine_of(engine, file, folder)
+    services = chosen.statuses()
+    control = chosen.control()
+    nodes = [{"node": node, "status": how} for node, how, _ in control.nodes()]
+    runs = [{"run": run.run, "status": str(run), "details": run.details} for run in control.runs()]
+    if as_json:
+        typer.echo(json.dumps({"services": services, "clients": nodes, "runs": runs}))
+        return
+    shown(["service", "status"], [list(row) for row in services.items()])
+    shown(["client node", "status"], [[str(value) for value in n.values()] for n in nodes])
+    shown(["run", "status", "details"], [[str(value) for value in r.values()] for r in runs])
+
+
+def shown(columns: list[str], rows: list[list[str]]) -> None:
+    table = Table(*columns)
+    for row in rows:
+        table.add_row(*row)
+    out.print(table)
+
+
+@app.command()
+def run(
+    scenario: Annotated[str, typer.Argument(help="A built-in name or a TOML file.")] = "quickstart",
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Override: training.lr=0.1. Repeatable.")
+    ] = None,
+    target: Annotated[
+        Path | None, typer.Option("--out", help="Run folder [default: runs/<name>-<time>].")
+    ] = None,
+    profile: Annotated[str | None, typer.Option(help="One of the scenario's profiles.")] = None,
+    resume: Annotated[bool, typer.Option(help="Continue the run in --out.")] = False,
+    detach: Annotated[bool, typer.Option(help="Submit and return at once.")] = False,
+    file: File = FILE,
+    folder: Folder = FOLDER,
+    engine: Engine = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+) -> None:
+    """Submit a scenario to the running federation and report the run's real status."""
+    from fedpriv.errors import BadFolder
+    from fedpriv.runfolder import RunFolder, new_folder
+    from fedpriv.scenario import read
+    from simulations.deploy.submission import carried_out, submitted
+
+    if resume and target is None:
+        raise BadFolder("--resume needs --out, the folder of the run to continue.")
+    chosen = read(scenario, settings or [], profile)
+    place = RunFolder(target) if target else new_folder(chosen.name)
+    started = engine_of(engine, file, folder)
+    number = submitted(started, chosen, place.path, resume=resume)
+    err.print(f"run {number} -> {place.path}", highlight=False, soft_wrap=True)
+    if detach:
+        return
+    results = carried_out(
+        started, number, chosen, place, lambda line: err.print(line, highlight=False)
+    )
+    if as_json:
+        typer.echo(json.dumps(results))
+        return
+    out.print(f"run {number}: {results['status']}; run folder: {place.path}", soft_wrap=True)
+
+
+@app.command()
+def logs(
+    service: Annotated[str, typer.Argument(help="superlink, supernode-0, client-0, …")],
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep on printing.")] = False,
+    file: File = FILE,
+    folder: Folder = FOLDER,
+    engine: Engine = "auto",
+) -> None:
+    """Print what a service has written."""
+    engine_of(engine, file, folder).logs(service, follow)
+
+
+@app.command()
+def down(
+    volumes: Annotated[
+        bool, typer.Option("--volumes", help="Also delete keys, databases and client state.")
+    ] = False,
+    file: File = FILE,
+    folder: Folder = FOLDER,
+    engine: Engine = "auto",
+) -> None:
+    """Stop every service."""
+    killed = engine_of(engine, file, folder).down(volumes)
+    if killed:
+        err.print(f"these processes had to be killed: {killed}", highlight=False)
+    out.print("the federation is down", highlight=False)
