@@ -42,14 +42,21 @@ class RepresentationSharing(FedAvg):
     ) -> None:
         super().__init__(roster=roster, seed=seed, fraction=fraction)
         self.scenario, self.wanted = scenario, settings(scenario)
-        if self.wanted.initiator >= scenario.federation.clients:
-            raise BadOption(
-                f"representation.initiator is {self.wanted.initiator}, but there are "
-                f"{scenario.federation.clients} clients, 0 to {scenario.federation.clients - 1}."
-            )
+        self.check_settings()
         self._grid: Grid | None = None
         self._encoder: State = {}
         self._encoder_bytes = 0
+
+    def check_settings(self) -> None:
+        """BadOption for settings that no client could follow."""
+        clients = self.scenario.federation.clients
+        if self.wanted.initiator >= clients:
+            raise BadOption(
+                f"representation.initiator is {self.wanted.initiator}, but there are "
+                f"{clients} clients, 0 to {clients - 1}."
+            )
+        coder_of(self.scenario)
+        task_labels(self.scenario)
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
