@@ -7,6 +7,7 @@ from attacks.imprint import ImprintReadout
 from attacks.inversion.attack import Seen
 from attacks.inversion.features import FeatureInversion
 from attacks.linear import LinearSystem
+from attacks.readout import read_bins, read_rows
 from attacks.recipes import inversion, policy_inversion, pooled_inversion
 from attacks.recursive import Recursive
 from fedpriv.reconstruction import Reconstruction
@@ -114,6 +115,12 @@ ATTACKS: Registry[Attack] = Registry(
         ),
         "imprint": Entry(
             ImprintReadout, "reads a planted layer; needs a malicious server", "Robbing the Fed"
+        ),
+        "read-bins": Entry(
+            read_bins, "reads bins planted in the model's own first layers; exact", "Fowl 2022"
+        ),
+        "read-rows": Entry(
+            read_rows, "reads rows that few samples pass, planted or fished", "Boenisch 2023"
         ),
     },
 )

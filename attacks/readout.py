@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from attacks.inversion.attack import Seen, victims_of
+from attacks.inversion.attack import Progress, Seen, victims_of
 from fedpriv.errors import BadObservation
 from fedpriv.reconstruction import Reconstruction
 from fedpriv.state import State
@@ -70,6 +70,7 @@ class Readout:
     """As many inputs as a victim's batch has, the most certain ones first; labels by trial."""
 
     rows: Rows = by_difference
+    progress: Progress | None = None
 
     def __call__(self, seen: Seen) -> Reconstruction:
         started = time.perf_counter()
@@ -183,3 +184,13 @@ def smooth(shape: tuple[int, ...], length: float = 3.0) -> Tensor:
     )
     places = torch.stack([rows.flatten(), columns.flatten()], 1)
     return torch.block_diag(*[torch.exp(-torch.cdist(places, places) / length)] * channels)
+
+
+def read_bins(progress: Progress | None = None) -> Readout:
+    """For a server that planted bins (malicious.name = "imprint")."""
+    return Readout(by_difference, progress)
+
+
+def read_rows(progress: Progress | None = None) -> Readout:
+    """For a server that planted traps, or fishes (malicious.name = "trap-weights", "class-fishing", …)."""
+    return Readout(by_row, progress)
