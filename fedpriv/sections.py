@@ -230,6 +230,7 @@ class Sweep:
     seeds: tuple[int, ...] = (0,)
     victims: int = 8
     at: float = 1.0  # the fraction of training after which updates are attacked
+    mode: Literal["", "train", "eval"] = ""  # of the attacked updates; "" as the training's
     options: Mapping[str, Any] = field(default_factory=dict)  # of the attacks, by attack name
 
     def __post_init__(self) -> None:

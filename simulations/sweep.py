@@ -97,6 +97,7 @@ def attack(folder: RunFolder, cell: Cell, victims: int) -> Result:
         "rmse": statistics.fmean(float(row["rmse"]) for row in rows),
         "psnr": statistics.median(float(row["psnr"]) for row in rows),
         "psnr-best": max(float(row["psnr"]) for row in rows),
+        "psnr-trained": statistics.median(float(row["psnr-trained"]) for row in rows),
         "ssim": statistics.fmean(float(row["ssim"]) for row in rows),
         "membership": 1 - statistics.fmean(float(row["label-hit"]) for row in rows),
         "tracing": 1 - statistics.fmean(float(row["traced-hit"]) for row in rows),

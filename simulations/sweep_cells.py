@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from clients.catalogue import PLUGINS
+from clients.plugins.augmentation import Augmentation
 from fedpriv.errors import BadScenario
 from fedpriv.scenario import Scenario, from_tables
 from fedpriv.sections import Defence, Sweep
@@ -111,8 +113,8 @@ def trained_with(scenario: Scenario, defence: Defence, value: Any, seed: int) ->
 def victims_of(setting: Setting, sweep: Sweep, batch: int) -> Scenario:
     """One round in which every client shares the gradient of one batch, recorded and audited."""
     tables = setting.scenario.plain()
-    training = {key: tables["training"][key] for key in ("mode",)}
-    tables["training"] = {**training, "lr": 1.0, "local-steps": 1, "batch-size": batch}
+    mode = sweep.mode or tables["training"]["mode"]
+    tables["training"] = {"mode": mode, "lr": 1.0, "local-steps": 1, "batch-size": batch}
     tables["federation"] = {
         **tables["federation"],
         "strategy": "fedavg",
@@ -128,7 +130,7 @@ def cells_of(scenario: Scenario) -> list[Cell]:
     """Every attack on every setting: the uninformed ones, and those that know the defence."""
     sweep = sweep_of(scenario)
     return [
-        Cell(setting, attack, batch, dict(sweep.options.get(attack, {})))
+        Cell(setting, attack, batch, _known(setting, attack) | dict(sweep.options.get(attack, {})))
         for setting in settings_of(scenario)
         for batch in sweep.batch_sizes
         for attack in dict.fromkeys((*sweep.attacks, *setting.informed))
@@ -138,3 +140,14 @@ def cells_of(scenario: Scenario) -> list[Cell]:
 def training_key(setting: Setting) -> str:
     """What makes two trainings the same one."""
     return json.dumps(setting.scenario.plain(), sort_keys=True)
+
+
+def _known(setting: Setting, attack: str) -> dict[str, Any]:
+    """Options that an attacker who knows the defence gives: the policy of `augment`."""
+    if attack not in setting.informed or attack != "policy-aware":
+        return {}
+    for spec in setting.scenario.plugins:
+        plugin = PLUGINS.build(spec.name, spec.options)
+        if isinstance(plugin, Augmentation):
+            return {"policy": str(plugin.chosen())}
+    return {}
