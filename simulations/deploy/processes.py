@@ -35,9 +35,9 @@ class Processes:
                 f"A federation is running in '{self.folder}' already; `fedpriv deploy status` "
                 "shows it, `fedpriv deploy down` stops it."
             )
-        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "logs").mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "simulations.deploy.supervisor"]
-        with (self.folder / "supervisor.log").open("ab") as log:
+        with (self.folder / "logs" / "supervisor.log").open("ab") as log:
             supervisor = subprocess.Popen(
                 [*command, "--folder", str(self.folder), "--file", str(self.file)],
                 stdin=subprocess.DEVNULL,
@@ -62,7 +62,7 @@ class Processes:
         ends = time.monotonic() + patience
         while True:
             if supervisor.poll() is not None:
-                raise WorkFailed(f"The supervisor ended: {self.tail('../supervisor')}")
+                raise WorkFailed(f"The supervisor ended: {self.tail('supervisor')}")
             found = self.deployment()
             states = found.services if found and found.pid == supervisor.pid else {}
             for name, running in states.items():

@@ -68,10 +68,10 @@ class Supervisor:
         """Until SIGTERM or SIGINT."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self.on_signal)
+        (self.here.folder / "volumes").mkdir(mode=0o700, parents=True, exist_ok=True)
         for service in self.services:
             for mount in service.mounts:
                 self.here.place(mount).mkdir(parents=True, exist_ok=True)
-        (self.here.folder / "volumes").chmod(0o700)
         last = ""
         while not self.stopping:
             for watched in self.watched.values():

@@ -1,0 +1,98 @@
+"""A client's memory on disk: it outlives a restart, a budget outlives a run, others cannot read it."""
+
+import stat
+
+import pytest
+import torch
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+
+from clients.persistence import persistent
+from fedpriv.errors import BadFolder
+from fedpriv.wire import Memory
+
+
+def context_of(tiny, folder, run=1):
+    return Context(
+        run_id=run,
+        node_id=2,
+        node_config={"partition-id": 0, "state-folder": str(folder)},
+        state=RecordDict(),
+        run_config={"scenario": tiny.text()},
+    )
+
+
+def message_of(server_round):
+    config = ConfigRecord({} if server_round is None else {"server-round": server_round})
+    return Message(RecordDict({"config": config}), 2, "train")
+
+
+def handled(context, server_round, remember=None):
+    """What a handler finds in memory; then it remembers something."""
+    found = {}
+
+    def handler(message, context):
+        memory = Memory(context.state)
+        found.update(head=memory.recall("spn"), spent=memory.facts("dp").get("steps"))
+        if remember is not None:
+            memory.remember("spn", {"w": torch.tensor([float(remember)])})
+            memory.note("dp", {"steps": remember})
+        return message
+
+    persistent(message_of(server_round), context, handler)
+    return found
+
+
+def test_memory_outlives_a_restart_within_a_run(tiny, tmp_path):
+    handled(context_of(tiny, tmp_path), 1, remember=5)
+    found = handled(context_of(tiny, tmp_path), 1)
+    assert found["head"]["w"].item() == 5 and found["spent"] == 5
+
+
+def test_a_resumed_run_goes_on_with_it_and_a_new_one_does_not(tiny, tmp_path):
+    handled(context_of(tiny, tmp_path, run=1), 3, remember=5)
+    assert handled(context_of(tiny, tmp_path, run=2), 1)["head"] is None
+    handled(context_of(tiny, tmp_path, run=2), 3, remember=6)
+    assert handled(context_of(tiny, tmp_path, run=3), 4)["head"]["w"].item() == 6
+
+
+def test_what_was_spent_is_never_forgotten(tiny, tmp_path):
+    handled(context_of(tiny, tmp_path, run=1), 1, remember=5)
+    assert handled(context_of(tiny, tmp_path, run=2), 1)["spent"] == 5
+
+
+def test_a_question_before_the_first_round_changes_nothing(tiny, tmp_path):
+    handled(context_of(tiny, tmp_path, run=1), 3, remember=5)
+    context = context_of(tiny, tmp_path, run=2)
+    handled(context, None)
+    assert handled(context, 4)["head"]["w"].item() == 5
+
+
+def test_two_tasks_do_not_share_a_head(tiny, tmp_path):
+    from fedpriv.scenario import from_tables
+
+    other = from_tables({**tiny.plain(), "model": {"name": "mlp", "hidden": [8]}})
+    handled(context_of(tiny, tmp_path, run=1), 2, remember=5)
+    assert handled(context_of(other, tmp_path, run=2), 2)["head"] is None
+
+
+def test_files_are_for_the_owner_only(tiny, tmp_path):
+    folder = tmp_path / "state"
+    handled(context_of(tiny, folder), 1, remember=1)
+    files = list(folder.iterdir())
+    assert len(files) == 3
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in files)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_a_damaged_file_is_named(tiny, tmp_path):
+    handled(context_of(tiny, tmp_path), 1, remember=1)
+    (tmp_path / "ledger.bin").write_bytes(b"\xff\xff\xff")
+    with pytest.raises(BadFolder, match=r"ledger\.bin.*damaged"):
+        handled(context_of(tiny, tmp_path), 1)
+
+
+def test_a_simulated_client_keeps_nothing(tiny, tmp_path):
+    context = context_of(tiny, tmp_path)
+    context.node_config["secret-seed"] = 1
+    handled(context, 1, remember=1)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,84 @@
+"""A client's own terms: a scenario cannot call functions, drop the owner's plugins or ask for the truth."""
+
+import pytest
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+
+from clients.terms import on_own_terms, terms_in
+from fedpriv.errors import BadScenario
+from fedpriv.scenario import Scenario, from_tables
+
+
+def followed(tables, folder, **own):
+    """The scenario and node configuration a client's handler sees, or its refusal."""
+    seen = {}
+    scenario = from_tables(tables)
+    context = Context(
+        run_id=1,
+        node_id=2,
+        node_config={"partition-id": 0, "state-folder": str(folder), **own},
+        state=RecordDict(),
+        run_config={"scenario": scenario.text()},
+    )
+
+    def handler(message, context):
+        seen.update(scenario=Scenario.of(context.run_config), own=dict(context.node_config))
+        return message
+
+    message = Message(RecordDict({"config": ConfigRecord({"server-round": 1})}), 2, "train")
+    reply = on_own_terms(message, context, handler)
+    assert context.run_config == {"scenario": scenario.text()}
+    assert "audit-dir" not in context.node_config
+    return (reply.error.reason if reply.has_error() else None), seen
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        {"plugins": [{"name": "os:system", "command": "true"}]},
+        {"model": {"name": "os:system"}},
+        {"data": {"name": "os:system"}},
+    ],
+)
+def test_a_server_cannot_have_functions_called(tables, tmp_path):
+    refusal, seen = followed(tables, tmp_path)
+    assert "'os:system'" in refusal and not seen
+
+
+def test_a_simulation_may_name_import_paths(tmp_path):
+    refusal, seen = followed({"model": {"name": "my:Net"}}, tmp_path, **{"secret-seed": 1})
+    assert refusal is None and seen["scenario"].model.name == "my:Net"
+
+
+def test_the_owner_can_allow_an_import(tmp_path):
+    (tmp_path / "terms.toml").write_text('imports = ["my:Net"]\n')
+    assert followed({"model": {"name": "my:Net"}}, tmp_path)[0] is None
+
+
+def test_the_owners_plugins_come_first_with_the_owners_options(tmp_path):
+    (tmp_path / "terms.toml").write_text('[[plugins]]\nname = "guard"\naction = "refuse"\n')
+    plugins = [{"name": "noise", "scale": 0.1}, {"name": "guard", "action": "warn"}]
+    _, seen = followed({"plugins": plugins}, tmp_path)
+    assert [spec.name for spec in seen["scenario"].plugins] == ["guard", "noise"]
+    assert seen["scenario"].plugins[0].options == {"action": "refuse"}
+
+
+def test_data_are_read_only_where_the_owner_put_them(tmp_path):
+    _, seen = followed({"data": {"root": "/etc"}}, tmp_path)
+    assert seen["scenario"].data.root == ""
+
+
+def test_the_truth_is_kept_only_if_the_owner_says_so(tmp_path):
+    assert "audit-dir" not in followed({"audit": True}, tmp_path)[1]["own"]
+    (tmp_path / "terms.toml").write_text("audit = true\n")
+    assert followed({"audit": True}, tmp_path)[1]["own"]["audit-dir"] == str(tmp_path / "truth")
+
+
+@pytest.mark.parametrize(
+    "text", ["plugin = 1\n", "imports = 3\n", "not toml", "[[plugins]]\nx = 1\n"]
+)
+def test_terms_that_cannot_be_used_are_named(text, tmp_path):
+    (tmp_path / "terms.toml").write_text(text)
+    with pytest.raises(BadScenario, match=r"terms\.toml"):
+        terms_in(tmp_path)
+    refusal, seen = followed({}, tmp_path)
+    assert "terms.toml" in refusal and not seen
