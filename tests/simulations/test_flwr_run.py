@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -24,11 +25,15 @@ def free_port():
 
 @pytest.fixture
 def flower(tmp_path):
-    """`flwr` with a home, a port and a local SuperLink of its own, stopped at the end."""
+    """`flwr` and the SuperLink it would start for a simulation, waited for longer than its 15 s."""
+    port, home = free_port(), tmp_path / "home"
+    home.mkdir()
+    (home / "config.toml").write_text(
+        f'[superlink]\ndefault = "here"\n[superlink.here]\naddress = "127.0.0.1:{port}"\ninsecure = true\n'
+    )
     environment = {
         **os.environ,
-        "FLWR_HOME": str(tmp_path / "home"),
-        "FLWR_LOCAL_SUPERLINK_HTTP_API_PORT": str(free_port()),
+        "FLWR_HOME": str(home),
         "FLWR_TELEMETRY_ENABLED": "0",
         "FLWR_DISABLE_UPDATE_CHECK": "1",
         "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
@@ -37,8 +42,19 @@ def flower(tmp_path):
     }
     app = tmp_path / "app"
     app.mkdir()
-    shutil.copy(ROOT / "pyproject.toml", app / "pyproject.toml")
-    shutil.copy(ROOT / "README.md", app / "README.md")
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, app / name)
+    said = (tmp_path / "superlink.log").open("w")
+    process = subprocess.Popen(
+        ["flower-superlink", "--insecure", "--simulation", "--isolation", "subprocess",
+         "--host", "127.0.0.1", "--port", str(port), "--fleet-api-address", f"127.0.0.1:{free_port()}"],
+        cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+    )  # fmt: skip
+    ends = time.monotonic() + 240
+    while not answers(port):
+        assert process.poll() is None, (tmp_path / "superlink.log").read_text()
+        assert time.monotonic() < ends
+        time.sleep(0.5)
 
     def call(*arguments):
         return subprocess.run(
@@ -47,13 +63,22 @@ def flower(tmp_path):
         )  # fmt: skip
 
     yield call, app
-    mark = f"FLWR_HOME={tmp_path / 'home'}".encode()
-    for process in Path("/proc").glob("[0-9]*"):
+    said.close()
+    mark = f"FLWR_HOME={home}".encode()
+    for entry in Path("/proc").glob("[0-9]*"):
         try:
-            if mark in (process / "environ").read_bytes():
-                os.kill(int(process.name), signal.SIGKILL)
+            if mark in (entry / "environ").read_bytes():
+                os.kill(int(entry.name), signal.SIGKILL)
         except OSError:
             continue
+    process.wait()
+
+
+def answers(port):
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/health", timeout=5).is_success
+    except httpx.HTTPError:
+        return False
 
 
 def finished(call, ends=420.0):
