@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -16,9 +16,9 @@ from fedpriv.report.page import write_report
 from fedpriv.report.reading import spelled
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
-from simulations.audit.battery import Cell, attacks_on, cells, milestones
+from simulations.audit.battery import STANDARD, Cell, Method, cells, methods_on, milestones
 from simulations.audit.ladder import Tried, candidates, cheapest
-from simulations.audit.probe import OutOfTime, Pace, Starts, Trainer, probe
+from simulations.audit.probe import Limits, OutOfTime, Pace, Starts, Trainer, probe
 from simulations.gate import Gate, gates_of
 from simulations.run import deliberate_threads, simulate
 from simulations.scoring import Row
@@ -123,7 +123,7 @@ def train(work: Audit) -> None:
 
 def battery(work: Audit) -> None:
     """The cells of the battery in order, as far as time goes."""
-    names = attacks_on(work.scenario.plugins)
+    methods = methods_on(work.scenario.plugins)
     wanted = [
         c for c in cells(work.scenario, work.scenario.federation.rounds) if reachable(work, c)
     ]
@@ -131,21 +131,21 @@ def battery(work: Audit) -> None:
         if work.clock.left(BATTERY) <= 0 and work.rows:
             work.left_out += [{"cell": one.name, "attack": "all"} for one in wanted[index:]]
             break
-        share = sharing(work, len(wanted) - index, len(names))
+        limits = sharing(work, (len(wanted) - index) * len(methods))
         place = RunFolder(work.folder.path / "cells" / cell.name)
-        rows, skipped = probe(work.scenario, cell, names, place, work.starts, work.pace, share)
+        rows, skipped = probe(work.scenario, cell, methods, place, work.starts, work.pace, limits)
         work.left_out += [{"cell": cell.name, "attack": name} for name in skipped]
         add(work, cell, place, rows)
 
 
-def sharing(work: Audit, cells_left: int, attacks: int) -> Callable[[], float]:
-    """The time one attack of a cell may take: twice an even share, and never all that is left."""
+def sharing(work: Audit, attacks: int) -> Limits:
+    """Twice an even share of what is left for each of the attacks to come."""
 
     def seconds() -> float:
         left = max(0.0, work.clock.left(BATTERY))
-        return min(left, 2 * left / max(1, cells_left * attacks))
+        return min(left, 2 * left / attacks)
 
-    return seconds
+    return Limits(seconds, work.clock.at(BATTERY if work.rows else 1.0))
 
 
 def reachable(work: Audit, cell: Cell) -> bool:
@@ -173,12 +173,15 @@ def ladder(work: Audit) -> None:
     worst = work.worst(work.crossed(work.rows)) or work.crossed(work.rows)[0]
     number = int(worst["round"])
     batch = int(worst["batch"]) if str(worst["batch"]).isdigit() else None
+    winner = next(
+        (m for m in methods_on(work.scenario.plugins) if m.label == worst["attack"]), STANDARD[0]
+    )
     passing: list[tuple[int, Scenario]] = []
     for name, defended in candidates(work.scenario):
         if work.clock.left() <= 0:
             work.left_out.append({"cell": f"defence {name}", "attack": "all"})
             continue
-        one = resisted(work, name, defended, Cell(number, batch), str(worst["attack"]))
+        one = resisted(work, name, defended, Cell(number, batch), winner)
         if one.passes:
             passing.append((len(work.tried), defended))
         work.tried.append(one)
@@ -189,20 +192,19 @@ def ladder(work: Audit) -> None:
         work.tried[index] = replace(one, accuracy=accuracy_with(work, one.name, defended))
 
 
-def resisted(work: Audit, name: str, defended: Scenario, cell: Cell, attack: str) -> Tried:
+def resisted(work: Audit, name: str, defended: Scenario, cell: Cell, winner: Method) -> Tried:
     """Whether a defence holds in a cell against the attack that won and against one that knows."""
-    names = [attack, *(n for n in attacks_on(defended.plugins)[2:] if n != attack)]
+    methods = [winner, *(method for method in methods_on(defended.plugins) if method.informed)]
     place = RunFolder(work.folder.path / "defences" / name)
     plugins = " + ".join(map(spelled, defended.plugins))
+    limits = Limits(lambda: work.clock.left() / 6, work.clock.at(1.0))
     try:
-        rows, skipped = probe(
-            defended, cell, names, place, work.starts, work.pace, lambda: work.clock.left() / 4
-        )
+        rows, skipped = probe(defended, cell, methods, place, work.starts, work.pace, limits)
     except FedprivError as error:
         return Tried(name, plugins, None, False, why=str(error))
     worst = work.worst(rows)
     if worst is None or skipped:
-        return Tried(name, plugins, None, False, why="not attacked by all: no time")
+        return Tried(name, plugins, None, False, why="no time for all attacks")
     value = finite(worst[work.gates[0].metric])
     return Tried(name, plugins, value, not work.crossed(rows))
 

@@ -1,19 +1,36 @@
 """The standard battery: which rounds, batch sizes and attacks an audit tries, most telling first."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from attacks.catalogue import ATTACKS
 from fedpriv.scenario import Scenario
 from fedpriv.sections import Spec
 
-STANDARD = ("dlg", "adam+cosine")
+
+@dataclass(frozen=True)
+class Method:
+    """An attack of the catalogue with the options it has in audits, and what audits call it."""
+
+    label: str
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    informed: bool = False
+
+    def plain(self, server_round: int) -> dict[str, Any]:
+        """Its row of [[attacks]]."""
+        return {"name": self.name, "rounds": [server_round], **self.options}
+
+
+STANDARD = (
+    Method("quick", "quick", {"tv": 0.01}),
+    Method("thorough", "quick", {"tv": 0.001, "steps": 1000}),
+)
 # Who knows of a plugin attacks it like this.
 KNOWS = {
-    "spn": "spn-readout",
-    "pruning": "mask-aware",
-    "noise": "round-pooling",
-    "augmentation": "through-policy",
+    "spn": Method("spn-aware", "spn-aware", informed=True),
+    "pruning": Method("pruning-aware", "pruning-aware", informed=True),
+    "noise": Method("noise-aware", "noise-aware", informed=True),
 }
 BATCHES = (1, 4, 8)
 
@@ -54,7 +71,6 @@ def cells(scenario: Scenario, rounds: int) -> list[Cell]:
     return [Cell(number, batch) for batch in batches for number in numbers]
 
 
-def attacks_on(plugins: Sequence[Spec]) -> list[str]:
+def methods_on(plugins: Sequence[Spec]) -> list[Method]:
     """The standard attacks, and those that know one of the plugins."""
-    informed = [KNOWS[spec.name] for spec in plugins if spec.name in KNOWS]
-    return [name for name in (*STANDARD, *informed) if name in ATTACKS]
+    return [*STANDARD, *(KNOWS[spec.name] for spec in plugins if spec.name in KNOWS)]

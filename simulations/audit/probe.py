@@ -2,24 +2,31 @@
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
 
+from attacks.catalogue import ATTACKS
+from fedpriv.binding import parameters
+from fedpriv.observation import Observation
 from fedpriv.runfolder import RunFolder, load_state
 from fedpriv.scenario import Scenario, from_tables, merged
-from fedpriv.sections import Attack
 from fedpriv.state import State
-from simulations.attack import of_run, reconstructed, scores_of
-from simulations.audit.battery import Cell
+from fedpriv.victims import alike
+from simulations.attack import of_run, scores_of
+from simulations.audit.battery import Cell, Method
 from simulations.progress import PlainLines, Show
 from simulations.run import simulate
 from simulations.scoring import Row
 from strategies.rounds import Record
 
 CLIENTS = 32  # at most so many answer in a cell
+
+
+class OutOfTime(Exception):
+    """What is under way has had its share of the audit's time."""
 
 
 @dataclass(frozen=True)
@@ -48,77 +55,97 @@ class Starts:
 
 @dataclass
 class Pace:
-    """Seconds that an attack took for a victim and a sample, at worst: what the next will take."""
+    """Seconds that each attack last took for a victim and a sample: what the next will take."""
 
-    worst: dict[str, float] = field(default_factory=dict)
+    last: dict[str, float] = field(default_factory=dict)
 
-    def note(self, attack: str, victims: int, samples: int, seconds: float) -> None:
-        each = seconds / max(1, victims * samples)
-        self.worst[attack] = max(self.worst.get(attack, 0.0), each)
+    def note(self, label: str, victims: int, samples: int, seconds: float) -> None:
+        self.last[label] = seconds / (victims * samples)
 
-    def victims(self, attack: str, samples: int, seconds: float, most: int) -> int:
+    def victims(self, label: str, samples: int, seconds: float, most: int) -> int:
         """How many victims fit into the time; two when nothing is known yet."""
-        if attack not in self.worst:
+        if label not in self.last:
             return min(2, most)
-        return min(most, int(seconds / (self.worst[attack] * samples)))
+        return min(most, int(max(0.0, seconds) / (self.last[label] * samples)))
 
 
 def quiet() -> Show:
     return PlainLines(Console(quiet=True))
 
 
-def variant(scenario: Scenario, cell: Cell, attacks: list[str]) -> Scenario:
+def variant(scenario: Scenario, cell: Cell, methods: Sequence[Method]) -> Scenario:
     """The scenario of one cell: one more round, every client asked, the truth kept."""
     share = min(1.0, CLIENTS / scenario.federation.clients)
     federation = {"rounds": cell.round, "strategy": "fedavg", "fraction": share}
-    tables = merged(
-        scenario.plain(),
-        {
-            "name": cell.name,
-            "audit": True,
-            "training": cell.training(),
-            "federation": federation,
-        },
-    )
-    tables["attacks"] = [{"name": name, "rounds": [cell.round]} for name in attacks]
+    above = {"name": cell.name, "audit": True, "federation": federation}
+    tables = merged(scenario.plain(), {**above, "training": cell.training()})
+    tables["attacks"] = [method.plain(cell.round) for method in methods]
     tables.pop("strategy", None)
     return from_tables(tables)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long one attack may take by plan, and when whatever is under way is given up."""
+
+    planned: Callable[[], float]
+    deadline: float
 
 
 def probe(
     scenario: Scenario,
     cell: Cell,
-    attacks: list[str],
+    methods: Sequence[Method],
     folder: RunFolder,
     starts: Starts,
     pace: Pace,
-    time_for: Callable[[], float],
+    limits: Limits,
 ) -> tuple[list[Row], list[str]]:
     """Scores of the cell's victims, and the attacks there was no time for."""
-    chosen = variant(scenario, cell, attacks)
+    chosen = variant(scenario, cell, methods)
     folder.start(chosen)
     starts.give(cell.round, folder)
     simulate(chosen, folder, quiet(), resume=True)
     recording = of_run(folder)
+    samples = cell.samples(scenario)
     rows: list[Row] = []
     left_out: list[str] = []
-    samples = cell.samples(scenario)
-    for name in attacks:
-        most = len(recording.observations)
-        victims = pace.victims(name, samples, time_for(), most)
-        if victims < 1:
-            left_out.append(name)
-            continue
-        started = time.monotonic()
-        attack = Attack(name=name, rounds=(cell.round,), victims=victims)
-        reconstructed(recording, attack, name, folder.attacks)
-        pace.note(name, victims, samples, time.monotonic() - started)
-        rows += scores_of(folder.attacks, folder.truth, recording.about, name, name)
+    for method in methods:
+        attacked = 0
+        for _ in range(2):  # two victims to learn the pace when it is unknown, then the others
+            most = len(recording.observations)
+            victims = pace.victims(method.label, samples, limits.planned(), most)
+            if victims <= attacked:
+                break
+            some = recording.observations[attacked:victims]
+            started = time.monotonic()
+            try:
+                guess(method, some, folder.attacks / method.label, limits.deadline)
+            except OutOfTime:
+                break
+            pace.note(method.label, len(some), samples, time.monotonic() - started)
+            attacked = victims
+        if not attacked:
+            left_out.append(method.label)
+        found = scores_of(folder.attacks, folder.truth, recording.about, method.label, method.name)
+        rows += [{**row, "informed": method.informed} for row in found]
     return rows, left_out
 
 
-class OutOfTime(Exception):
-    """Training has taken its share of the audit's time."""
+def guess(method: Method, victims: list[Observation], out: Path, deadline: float) -> None:
+    """Attack and save; OutOfTime at the deadline, where the attack tells of its progress."""
+
+    def watched(part: float, loss: float) -> None:
+        if time.monotonic() > deadline:
+            raise OutOfTime
+
+    takes = parameters(ATTACKS[method.name].build)
+    given = {"progress": watched} if "progress" in takes else {}
+    attack = ATTACKS.build(method.name, method.options, **given)
+    for group in alike(victims):
+        found = attack(group)
+        for number, name in enumerate(found.names):
+            found.of(number).save(out / f"{name}.npz")
 
 
 class Trainer(PlainLines):
