@@ -202,8 +202,8 @@ class _Search:
             self.best_y[rows] = at[1][better]
 
     def _drop_finished(self) -> None:
-        stopping = self.attack.stopping
-        if not (stopping.tolerance or stopping.patience):
+        stopping, stuck = self.attack.stopping, self.optimizer.stuck
+        if not (stopping.tolerance or stopping.patience) and stuck is None:
             return
         self.history.append(self.best.clone())
         reached = self.best <= stopping.tolerance * self.history[0]
@@ -213,7 +213,7 @@ class _Search:
         if back and len(self.history) > back:
             earlier = self.history[-1 - back]
             finished |= self.best > earlier * (1 - stopping.least)
-        left = ~finished[self.active]
+        left = ~finished[self.active] if stuck is None else ~(finished[self.active] | stuck)
         if left.sum() > 0.8 * len(left):
             return
         keep = left.nonzero().flatten()

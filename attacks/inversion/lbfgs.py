@@ -6,7 +6,7 @@ from torch import Tensor
 from attacks.inversion.optimizers import Evaluate, MakeOptimizer
 
 _ARMIJO = 1e-4
-_TRIES = 12  # halvings and interpolations before a row gives up its history
+_TRIES = 8  # shorter steps before a row gives up its history
 
 
 def flattened(parts: list[Tensor]) -> Tensor:
@@ -26,6 +26,7 @@ class _Lbfgs:
         self.pairs: list[tuple[Tensor, Tensor, Tensor]] = []  # s, y (V, D) and ρ (V,)
         self.gamma = torch.empty(0)
         self.fresh = torch.empty(0, dtype=torch.bool)
+        self.stuck: Tensor | None = None
         self.losses = torch.empty(0)
         self.gradient: Tensor | None = None
 
@@ -35,6 +36,7 @@ class _Lbfgs:
             self.gradient = flattened(parts)
             self.gamma = torch.ones_like(self.losses)
             self.fresh = torch.ones_like(self.losses, dtype=torch.bool)
+            self.stuck = ~self.fresh
         before, g = self.losses, self.gradient
         d = self._direction(g)
         slope = dot(g, d)
@@ -64,12 +66,14 @@ class _Lbfgs:
         self, free: list[Tensor], evaluate: Evaluate, d: Tensor, slope: Tensor, t: Tensor
     ) -> None:
         """Backtrack row by row until the loss falls enough; rows that do not are left where they were."""
-        assert self.gradient is not None
+        assert self.gradient is not None and self.stuck is not None
         start, old_g, old_losses = flattened(free), self.gradient, self.losses
         g, losses = old_g.clone(), old_losses.clone()
         moved = torch.zeros_like(self.fresh)
-        pending = torch.arange(len(t))
+        pending = (~self.stuck).nonzero().flatten()
         for _ in range(_TRIES):
+            if not len(pending):
+                break
             rows = None if len(pending) == len(t) else pending
             trial = start[pending] + t[pending].unsqueeze(1) * d[pending]
             found, parts = evaluate(split_like(trial, free), rows)
@@ -82,11 +86,12 @@ class _Lbfgs:
             ratio = torch.where(torch.isfinite(ratio), ratio, torch.full_like(ratio, 0.1))
             t[pending] = torch.where(enough, t[pending], t[pending] * ratio.clamp(0.1, 0.5))
             pending = pending[~enough]
-            if not len(pending):
-                break
         s = torch.where(moved.unsqueeze(1), t.unsqueeze(1) * d, torch.zeros_like(d))
         for value, part in zip(free, split_like(start + s, free), strict=True):
             value.copy_(part)
+        self.stuck |= (
+            self.fresh & ~moved
+        )  # not even along the gradient: at the end of its precision
         self._remember(s, g - old_g, moved)
         self.losses, self.gradient = losses, g
 
@@ -114,6 +119,7 @@ class _Lbfgs:
         self.pairs = [(s[keep], y[keep], rho[keep]) for s, y, rho in self.pairs]
         self.gamma, self.fresh = self.gamma[keep], self.fresh[keep]
         self.losses = self.losses[keep]
+        self.stuck = None if self.stuck is None else self.stuck[keep]
         self.gradient = None if self.gradient is None else self.gradient[keep]
 
 

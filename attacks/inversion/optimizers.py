@@ -22,6 +22,7 @@ class Setting:
 
 class Optimizer(Protocol):
     lr: float
+    stuck: Tensor | None  # (V,) rows that cannot improve any more, if the method can tell
 
     def step(self, free: list[Tensor], evaluate: Evaluate) -> Tensor:
         """Change the unknowns in place; the losses (V,) at the point before."""
@@ -34,6 +35,8 @@ MakeOptimizer = Callable[[Setting], Optimizer]
 
 
 class _Adam:
+    stuck: Tensor | None = None
+
     def __init__(self, lr: float, betas: tuple[float, float], eps: float) -> None:
         self.lr, self.betas, self.eps = lr, betas, eps
         self.count = 0
@@ -66,6 +69,8 @@ def adam(
 
 
 class _Sgd:
+    stuck: Tensor | None = None
+
     def __init__(self, lr: float, momentum: float) -> None:
         self.lr, self.momentum = lr, momentum
         self.velocity: list[Tensor] = []
@@ -99,6 +104,10 @@ class _Wrapped:
     @lr.setter
     def lr(self, value: float) -> None:
         self.inner.lr = value
+
+    @property
+    def stuck(self) -> Tensor | None:
+        return self.inner.stuck
 
     def step(self, free: list[Tensor], evaluate: Evaluate) -> Tensor:
         return self.inner.step(free, evaluate)

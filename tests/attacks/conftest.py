@@ -45,7 +45,9 @@ def pictures(n: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     return x, torch.randint(CLASSES, (n,), generator=stream)
 
 
-def observe(model: nn.Module, x: Tensor, y: Tensor, batch: int = 1, **facts: object) -> list[Observation]:
+def observe(
+    model: nn.Module, x: Tensor, y: Tensor, batch: int = 1, **facts: object
+) -> list[Observation]:
     """One observation per `batch` samples, of exact gradients."""
     found = []
     for i in range(len(x) // batch):

@@ -49,7 +49,9 @@ def test_it_wins_on_the_undefended_toy(name, seen):
 
 def test_the_linear_system_is_solved_exactly():
     x, y = pictures(2)
-    net = weighted(nn.Sequential(nn.Flatten(), nn.Linear(64, 10), nn.ReLU(), nn.Linear(10, CLASSES)))
+    net = weighted(
+        nn.Sequential(nn.Flatten(), nn.Linear(64, 10), nn.ReLU(), nn.Linear(10, CLASSES))
+    )
     found = ATTACKS.build("linear")(observe(net, x, y))
     assert psnr(found.pixels[:, 0], x).min() > 60
 

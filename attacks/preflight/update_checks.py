@@ -1,0 +1,175 @@
+"""What an update betrays about how it was made, without the truth."""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from attacks.head import Head, head_of
+from attacks.inversion.features import features_of
+from attacks.preflight.finding import Finding
+from fedpriv.errors import BadObservation
+from fedpriv.victims import Victims
+
+_EPS = 1.2e-7  # of the float32 weights that were sent
+_USUAL_SCALES = (0.5, 2.0)
+
+
+def rounding(victims: Victims) -> float:
+    """How much of the update is float32 rounding of the weights: ‖w‖·ε / ‖Δ‖."""
+    size = torch.stack([v.double().square().sum() for v in victims.weights.values()]).sum().sqrt()
+    moved = torch.stack([victims.delta[k].double().square().sum() for k in victims.weights])
+    double = any(value.dtype == torch.float64 for value in victims.facts.received.values())
+    return 0.0 if double else float(_EPS * size / moved.sum().sqrt().clamp_min(1e-300))
+
+
+def sparsity(victims: Victims) -> Iterator[Finding]:
+    """Zeros in every layer: pruning, as no network leaves them there by itself."""
+    matrices = [victims.delta[k] for k in victims.weights if victims.delta[k].ndim > 2]
+    shares = [float((value == 0).double().mean()) for value in matrices]
+    if shares and min(shares) > 0.2:
+        yield Finding(
+            "sparsity",
+            "warning",
+            f"{100 * sum(shares) / len(shares):.0f} % of the update is exactly zero, in all layers: it was pruned. "
+            "Use 'pruning-aware'.",
+        )
+
+
+def adaptive(victims: Victims) -> Iterator[Finding]:
+    """All elements moved equally far: an adaptive optimiser's first step keeps only signs."""
+    moves = torch.cat([victims.delta[key].flatten() for key in victims.weights]).abs()
+    moves = moves[moves > 0]
+    if len(moves) > 10 and float(moves.std() / moves.mean()) < 0.05:
+        yield Finding(
+            "optimiser",
+            "warning",
+            "all elements moved equally far: the optimiser (Adam?) kept little more than the signs of the "
+            "gradient. Cosine attacks lose most of their detail.",
+        )
+
+
+def head_checks(victims: Victims) -> Iterator[Finding]:
+    """For one sample the head's gradient is δ ⊗ φ with δ = softmax(Wφ + b) − e_y: rank, scale and size tell."""
+    off = rounding(victims)
+    if off > 0.1:
+        yield _vanishing(
+            f"{100 * min(off, 1):.0f} % of the update is float32 rounding of the weights"
+        )
+        return
+    try:
+        head = head_of(victims)
+    except BadObservation:
+        return
+    if head.bias is None or victims.slots != 1:
+        yield from _reduction(victims, head)
+        return
+    weight, bias = head.weight[0].double(), head.bias[0].double()
+    if not bias.any():
+        yield _vanishing("the head's bias gradient is zero")
+        return
+    features = features_of(weight[None], bias[None])[0]
+    rest = weight - torch.outer(bias, features)
+    missing = float(rest.norm() / weight.norm())
+    values = torch.linalg.svdvals(weight)
+    more_than_one = missing > max(1e-3, 30 * off)
+    if more_than_one and float(values[-1] / values[1]) > 0.1:
+        sigma = float(rest.square().mean().sqrt())
+        yield Finding(
+            "noise",
+            "warning",
+            f"the head's gradient is not of rank one and its spectrum is flat: noise of about {sigma:.2g} per "
+            "element was added. Use 'noise-aware'.",
+        )
+        return
+    own, own_bias = _own_head(victims, head)
+    expected = (own @ features + own_bias).softmax(0)
+    label = int(bias.argmin())
+    sure = float(expected[label])
+    expected[label] -= 1
+    scale = float(bias @ expected / expected.square().sum())
+    alike = float(bias @ expected / (bias.norm() * expected.norm()))
+    yield from _steps(victims, more_than_one, missing, scale)
+    if not more_than_one and victims.facts.local_steps == 1 and alike > 0.99:
+        yield from _scale(victims, scale)
+    if sure > 0.97:
+        yield _vanishing(f"the model already gives class {label} a probability of {sure:.3f}")
+
+
+def _own_head(victims: Victims, head: Head) -> tuple[Tensor, Tensor]:
+    prefix = f"{head.path}." if head.path else ""
+    pair = [victims.weights[f"{prefix}{part}"] for part in ("weight", "bias")]
+    weight, bias = (value if victims.shared else value[0] for value in pair)
+    return weight.double(), bias.double()
+
+
+def _vanishing(why: str) -> Finding:
+    return Finding(
+        "converged",
+        "fatal",
+        f"the gradient vanishes: {why}. The model has converged on this sample; attack an earlier round.",
+    )
+
+
+def _steps(victims: Victims, drift: bool, missing: float, scale: float) -> Iterator[Finding]:
+    told = victims.facts.local_steps
+    if told == 1 and drift:
+        yield Finding(
+            "local-steps",
+            "mismatch",
+            f"the head's gradient has a second direction ({missing:.1e} of it), which one step on one sample cannot "
+            f"make: about {max(2, round(scale))} local steps were taken where the facts say 1.",
+        )
+    elif told > 1 and not drift and abs(scale * told - 1) < 0.2:
+        yield Finding(
+            "local-steps",
+            "mismatch",
+            f"the update is that of a single step on one sample; the facts say {told}.",
+        )
+
+
+def _scale(victims: Victims, scale: float) -> Iterator[Finding]:
+    if abs(scale - 1) < 0.02:
+        return
+    lr = victims.facts.lr
+    usual = min(_USUAL_SCALES, key=lambda known: abs(known - scale))
+    if abs(usual - scale) < 0.02 * usual:
+        yield Finding(
+            "loss-scale",
+            "mismatch",
+            f"the update is {scale:.3f} times what cross-entropy and lr {lr:g} give: the loss is scaled by {usual:g} "
+            f"(or lr was {lr * scale:.3g}: one SGD step cannot tell). L2 attacks would look for the wrong "
+            "thing; cosine ones do not care.",
+        )
+    else:
+        yield Finding(
+            "learning-rate",
+            "mismatch",
+            f"the update is {scale:.3g} times what lr {lr:g} gives: the learning rate was {lr * scale:.3g} (or the loss "
+            "is scaled). Record the right one, or use a cosine attack.",
+        )
+
+
+def _reduction(victims: Victims, head: Head) -> Iterator[Finding]:
+    """Cross-entropy averaged over a batch pushes logits up by at most one in all."""
+    if head.bias is None:
+        return
+    up = float(-head.bias[0].clamp_max(0).sum())
+    if up > 1.02:
+        cause = "loss-scale" if up <= 1.02 * victims.slots else "learning-rate"
+        yield Finding(
+            cause,
+            "mismatch",
+            f"the head's bias gradient pushes logits up by {up:.3g}, a mean over the batch by at most 1: the loss is "
+            f"summed, or lr {victims.facts.lr:g} is wrong.",
+        )
+
+
+def clipping(norms: Sequence[float]) -> Iterator[Finding]:
+    """Updates of several clients with one norm were clipped to it."""
+    if len(norms) >= 3 and max(norms) - min(norms) < 1e-3 * max(norms):
+        yield Finding(
+            "clipping",
+            "warning",
+            f"all {len(norms)} updates have the norm {norms[0]:.4g}: they were clipped. Use a cosine attack.",
+        )
