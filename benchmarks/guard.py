@@ -34,6 +34,14 @@ FEDERATIONS = (
     ("lenet", "dirichlet", 0.1),
 )
 
+SENDERS: tuple[tuple[str, str, dict], ...] = (
+    *((name, name, {}) for name in MALICIOUS),
+    # The same with less to be seen and less to be read: an attacker who knows of the guard.
+    ("trap-weights, batch 4", "trap-weights", {"batch": 4}),
+    ("loss-scaling, factor 5", "loss-scaling", {"factor": 5.0}),
+    ("feature-fishing, soft", "feature-fishing", {"steepness": 20.0}),
+)
+
 
 def context_of(partition: int, count: int) -> Context:
     own = {"partition-id": partition, "num-partitions": count, "secret-seed": partition}
@@ -66,11 +74,11 @@ def looks(scenario: Scenario, rounds: int, attacked: set[int]) -> Iterator[tuple
             yield "honest", server_round, score(job, before)
             fit(job, as_it_is)
             after.append(state_of(job.shared))
-        for name in MALICIOUS if server_round in attacked else ():
-            planted = MALICIOUS.build(name)(state, known)
+        for label, name, options in SENDERS if server_round in attacked else ():
+            planted = MALICIOUS.build(name, options)(state, known)
             for context in contexts:
                 job = make_job(scenario, planted, server_round, context)
-                yield name, server_round, score(job, before)
+                yield label, server_round, score(job, before)
         before, state = state, weighted_mean(after, [1.0] * count)
 
 
