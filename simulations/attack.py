@@ -1,5 +1,6 @@
 """Attack recorded observations: guesses, pictures and, where the truth is known, scores."""
 
+import json
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +13,7 @@ from torch import nn
 
 from attacks.catalogue import ATTACKS
 from fedpriv.errors import BadFolder, BadObservation, BadOption, FedprivError
+from fedpriv.files import write_text
 from fedpriv.observation import Observation, load_folder
 from fedpriv.parts import model_of
 from fedpriv.reconstruction import Reconstruction
@@ -28,7 +30,7 @@ from simulations.scoring import Row, Scored, scored, trace, write_scores
 log = logging.getLogger(__name__)
 SIZES = (28, 32, 48, 64, 96, 128, 160, 224, 256, 299)  # of images, tried when nobody says
 
-INFORMED = frozenset({"spn-readout", "mask-aware", "round-pooling", "through-policy"})
+INFORMED = frozenset({"pruning-aware", "noise-aware", "policy-aware", "spn-aware"})
 
 Tell = Callable[[str, int, int], None]  # attack, victims done, victims in all
 
@@ -150,7 +152,9 @@ def reconstructed(
     """
     method = ATTACKS.build(attack.name, attack.options)
     chosen = recording.chosen(attack)
-    waiting = [seen for seen in chosen if not (out / label / f"{seen.name}.npz").exists()]
+    journal = out / label / "attacked.json"  # pooled rounds share one guess: files are no record
+    before = set(json.loads(journal.read_text())) if journal.exists() else set()
+    waiting = [seen for seen in chosen if seen.name not in before]
     failures, done = [], len(chosen) - len(waiting)
     for group in alike(waiting):
         tell(label, done, len(chosen))
@@ -163,6 +167,8 @@ def reconstructed(
             continue
         for number, name in enumerate(found.names):
             found.of(number).save(out / label / f"{name}.npz")
+        before |= set(names)
+        write_text(journal, json.dumps(sorted(before)))
         done += len(group)
     tell(label, done, len(chosen))
     return failures

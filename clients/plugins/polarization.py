@@ -30,9 +30,8 @@ def class_codes(classes: int, bits: int, draw: torch.Generator) -> Tensor:
     return torch.randint(0, 2, (classes, bits), generator=draw) * 2.0 - 1.0
 
 
-def first_head(features: int, bits: int, draw: torch.Generator) -> State:
-    """Weights and biases of a fresh head, uniform(−1/√d, 1/√d) as torch's linear layers are."""
-    width = 1 / math.sqrt(features)
+def first_head(features: int, bits: int, width: float, draw: torch.Generator) -> State:
+    """Weights and biases of a fresh head, uniform(−width, width)."""
     return {
         "weight": (torch.rand(bits, features, generator=draw) * 2 - 1) * width,
         "bias": (torch.rand(bits, generator=draw) * 2 - 1) * width,
@@ -66,13 +65,16 @@ class TwoHeads(nn.Module):
 class SecretPolarization(PrivacyPlugin):
     """α1·CE + α2·polarization (SPN eq. 4); α2 = 0 is no defence.
 
-    The paper's text has α1 + α2 = 1, its experiments α1 = 1: so does the default.
+    The paper's text has α1 + α2 = 1, its experiments α1 = 1: so does the default. The wider the head's
+    first weights, uniform(−width, width), the more it perturbs: 0.3 is SPN table 2, the default 1/√d
+    that of torch's linear layers.
     """
 
     alpha1: float = 1.0
     alpha2: float = 0.1
     bits: int = 64
     margin: float = 1.0
+    width: float | None = None
 
     def __post_init__(self) -> None:
         if not (self.alpha1 > 0 and self.alpha2 >= 0):
@@ -82,6 +84,8 @@ class SecretPolarization(PrivacyPlugin):
             )
         if self.bits < 1:
             raise BadOption(f"spn: bits must be at least 1, got {self.bits}.")
+        if self.width is not None and not self.width > 0:
+            raise BadOption(f"spn: width must be above 0, got {self.width}.")
         if self.margin < 1:
             raise BadOption(
                 f"spn: margin must be at least 1, got {self.margin}; below it the polarization loss "
@@ -116,7 +120,8 @@ class SecretPolarization(PrivacyPlugin):
         kept = job.memory.recall(MEMORY)
         if kept is not None and kept["weight"].shape == (self.bits, features):
             return kept
-        fresh = first_head(features, self.bits, generator(job.secret, MEMORY, "head"))
+        width = 1 / math.sqrt(features) if self.width is None else self.width
+        fresh = first_head(features, self.bits, width, generator(job.secret, MEMORY, "head"))
         draw = generator(job.secret, MEMORY, "codes")
         return {**fresh, "codes": class_codes(job.dataset.classes, self.bits, draw)}
 

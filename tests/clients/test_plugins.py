@@ -185,6 +185,7 @@ BAD = [
     ("spn", {"alpha1": 0.0}),
     ("spn", {"bits": 0}),
     ("spn", {"margin": 0.5}),
+    ("spn", {"width": 0.0}),
     ("noise", {"scale": -1.0}),
     ("noise", {"scale": float("inf")}),
     ("noise", {"kind": "pink"}),
