@@ -22,7 +22,7 @@ from fedpriv.policies.policy import Policy, random_policies
 from fedpriv.policies.scorer import Scorer
 from fedpriv.policies.search import Finished, Found, Search, done, search
 from fedpriv.rng import generator
-from simulations.search import Subject, scorer_of, semi_trained
+from simulations.search_subject import Subject, scorer_of, semi_trained
 
 
 class Clock:

@@ -13,7 +13,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from fedpriv.policies import Policy
+    from fedpriv.policies import Policy, PolicySet
+    from simulations.search_subject import Subject
+    from simulations.verification import Correlation
 
 out, err = Console(), Console(stderr=True)
 
@@ -44,6 +46,11 @@ def search(
     trapezoid: Annotated[bool, typer.Option(help="Trapezoids, as released.")] = False,
     share: Annotated[float, typer.Option(help="Of the training data, for the model.")] = 0.1,
     epochs: Annotated[int, typer.Option(help="Epochs on that share.")] = 50,
+    verify: Annotated[
+        str | None, typer.Option(help="Attack some candidates: does the score foretell the PSNR?")
+    ] = None,
+    verified: Annotated[int, typer.Option(help="How many candidates --verify attacks.")] = 20,
+    attacked: Annotated[int, typer.Option(help="Images of each that --verify attacks.")] = 8,
     in_full: Annotated[bool, typer.Option(help="Score every candidate in full: no race.")] = False,
     seed: Annotated[int, typer.Option(help="Of all that is drawn.")] = 0,
     root: Annotated[str | None, typer.Option(help="Folder of the data.")] = None,
@@ -60,7 +67,8 @@ def search(
     A search that was stopped goes on when the same command is given again.
     """
     from fedpriv.policies.search import Search
-    from simulations.search import Places, Subject, search_policies
+    from simulations.search import Places, search_policies
+    from simulations.search_subject import Subject
 
     subject = Subject(
         data=data,
@@ -97,6 +105,9 @@ def search(
                 on_stage=progress.begin,
                 on_done=progress.advance,
             )
+            checked = verify and _checked(
+                found, subject, file, verify, verified, attacked, progress
+            )
         except KeyboardInterrupt:
             err.print("interrupted; the same command goes on with it.", highlight=False)
             raise typer.Exit(130) from None
@@ -112,9 +123,26 @@ def search(
         table.add_row(name, f"{row.privacy:.4f}", f"{row.accuracy:.3f}", _described(name))
     out.print(table)
     out.print(f"hybrid: {found.hybrid()}", highlight=False)
+    if checked:
+        out.print(f"S_pri and PSNR of {verify}: {checked}", highlight=False)
     seconds = found.cost["seconds-per-candidate"]
     out.print(f"{seconds:.2f} s a candidate", highlight=False)
     out.print(f"files: {file}, {Places(file).figure}", highlight=False, soft_wrap=True)
+
+
+def _checked(
+    found: "PolicySet",
+    subject: "Subject",
+    file: Path,
+    attack: str,
+    policies: int,
+    images: int,
+    progress: "_Shown",
+) -> "Correlation":
+    from simulations.verification import verify
+
+    shown = (progress.begin, progress.advance)
+    return verify(found, subject, file, attack, policies, images, *shown)
 
 
 def _chosen(texts: list[str]) -> "list[Policy]":

@@ -10,7 +10,8 @@ from fedpriv.errors import BadData, BadFolder, BadOption
 from fedpriv.policies.policy_set import PolicySet
 from fedpriv.policies.search import Search
 from simulations.cli.search import search as command
-from simulations.search import Places, Subject, search_policies
+from simulations.search import Places, search_policies
+from simulations.search_subject import Subject
 
 SUBJECT = Subject(data="synthetic", model="mlp", share=0.2, epochs=1, batch=8, points=3)
 SETTINGS = Search(candidates=8, keep=2, images=8, rounds=3)
