@@ -1,17 +1,28 @@
-"""S_pri against S_acc of every candidate (ATS figure 7)."""
+"""What a search has seen: S_pri against S_acc, or the score of each transformation alone."""
 
 from pathlib import Path
+from typing import Any
 
 from fedpriv.files import whole
 from fedpriv.policies.policy_set import PolicySet
+from fedpriv.policies.transforms import TRANSFORMATIONS
 
 
 def draw(found: PolicySet, path: Path) -> None:
     """Write the figure; a candidate that left the race is drawn at its estimated S_pri."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6, 4), layout="constrained")
+    single = all(row.policy.isdigit() for row in found.candidates)
+    figure = Figure(figsize=(9, 4) if single else (6, 4), layout="constrained")
     axes = figure.add_subplot()
+    axes.set_title(f"{len(found.candidates)} policies, {found.model} on {found.data}")
+    (_bars if single else _cloud)(found, axes)
+    with whole(path) as beside:
+        figure.savefig(beside, format="png", dpi=150)
+
+
+def _cloud(found: PolicySet, axes: Any) -> None:
+    """ATS figure 7."""
     for kept, style, label in (
         (False, {"s": 9, "alpha": 0.4}, "candidates"),
         (True, {"s": 28, "marker": "*"}, "kept"),
@@ -25,7 +36,13 @@ def draw(found: PolicySet, path: Path) -> None:
             axes.annotate(row.policy, (row.accuracy, row.privacy), fontsize=7)
     axes.set_xlabel("S_acc (higher: more accurate)")
     axes.set_ylabel("S_pri (lower: more private)")
-    axes.set_title(f"{len(found.candidates)} policies, {found.model} on {found.data}")
     axes.legend(fontsize=8)
-    with whole(path) as beside:
-        figure.savefig(beside, format="png", dpi=150)
+
+
+def _bars(found: PolicySet, axes: Any) -> None:
+    """ATS figure 5."""
+    names = [f"{row.policy} {TRANSFORMATIONS[int(row.policy)]}" for row in found.candidates]
+    colours = ["tab:red" if row.kept else "tab:gray" for row in found.candidates]
+    axes.bar(range(len(names)), [row.privacy for row in found.candidates], color=colours)
+    axes.set_xticks(range(len(names)), names, rotation=90, fontsize=6)
+    axes.set_ylabel("S_pri (lower: more private)")

@@ -1,6 +1,7 @@
 """The race finds what scoring everything in full would have found, for less, and can be resumed."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -217,6 +218,9 @@ def test_what_is_no_result_is_refused(text, tmp_path):
         PolicySet.load(path)
 
 
-def test_the_figure_is_a_picture(result, tmp_path):
-    draw(result, tmp_path / "figure.png")
-    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+def test_the_figures_are_pictures(result, tmp_path):
+    singles = replace(result, candidates=result.candidates[3:])
+    for found, path in ((result, tmp_path / "cloud.png"), (singles, tmp_path / "bars.png")):
+        draw(found, path)
+        assert path.read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "cloud.png").read_bytes() != (tmp_path / "bars.png").read_bytes()
