@@ -14,6 +14,7 @@ SHOWN = (
     "run",
     "attack",
     "accuracy",
+    "accuracy-clean",
     "mcc",
     "bytes",
     "mse",

@@ -1,0 +1,34 @@
+"""`fedpriv pareto`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+out = Console()
+
+
+def pareto(
+    folders: Annotated[list[Path], typer.Argument(help="Run folders, attacked.")],
+    folder: Annotated[
+        Path, typer.Option("--out", help="Where pareto.csv and pareto.png go.")
+    ] = Path(),
+) -> None:
+    """Accuracy against the best attack's error, all ways of sharing in one picture."""
+    from simulations.representation.pareto import write_pareto
+
+    table = Table("data", "shares", "run", "plugins", "accuracy", "MSE", "best attack", "front")
+    for point in write_pareto(folders, folder):
+        table.add_row(
+            point.data,
+            point.way,
+            point.run,
+            point.plugins,
+            f"{point.accuracy:.1%}",
+            f"{point.mse:.4f}",
+            point.attack,
+            "yes" if point.front else "",
+        )
+    out.print(table)

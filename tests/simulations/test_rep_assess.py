@@ -1,0 +1,232 @@
+"""Runs that share codes, from scenario to summary and picture."""
+
+import csv
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+
+from fedpriv.data.synthetic import synthetic
+from fedpriv.errors import BadFolder, BadOption
+from fedpriv.runfolder import RunFolder
+from fedpriv.scenario import from_tables, merged, read
+from fedpriv.verification import faces_like, grey, verifier
+from simulations.pipeline import run_all
+from simulations.progress import PlainLines
+from simulations.representation.assess import applies, mean_rows, spelled
+from simulations.representation.knowledge import knowledge_of, noise_settings, true_masks
+from simulations.representation.pareto import marked, points_in, strongest, write_pareto
+from simulations.representation.scoring import category_hits, victims_of
+from simulations.representation.summary import leakage_of
+from simulations.variants import variants_of
+
+TABLES = {
+    "name": "codes",
+    "seed": 3,
+    "data": {"name": "synthetic", "options": {"train": 150, "test": 60, "size": 8}},
+    "model": {"name": "mlp"},
+    "federation": {"clients": 3, "rounds": 1, "backend": "inline", "strategy": "representation"},
+    "representation": {
+        "options": {"hidden": [16], "code": 8},
+        "encoder-epochs": 10,
+        "decoder-epochs": 8,
+        "task-epochs": 10,
+        "lr": 0.01,
+        "batch-size": 25,
+        "victims": 20,
+        "attacks": [
+            {"name": "adversarial-decoder"},
+            {"name": "mask-reading"},
+            {"name": "attribute", "attribute": "label"},
+        ],
+    },
+    "variants": [
+        {"name": "none"},
+        {"name": "ars", "plugins": [{"name": "ars", "epsilon": 3.0}]},
+        {"name": "fedavg", "set": {"federation.strategy": "fedavg"}},
+    ],
+}
+
+
+def table(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> tuple[Path, dict]:
+    folder = tmp_path_factory.mktemp("codes") / "run"
+    show = lambda: PlainLines(Console(stderr=True))  # noqa: E731
+    return folder, run_all(from_tables(TABLES), RunFolder(folder), show)
+
+
+def test_every_variant_is_trained_attacked_scored_and_summed_up(finished):
+    folder, results = finished
+    rows = table(folder / "summary.csv")
+    assert [(row["run"], row["attack"]) for row in rows] == [
+        ("none", "adversarial-decoder"),
+        ("none", "attribute attribute=label"),
+        ("ars", "adversarial-decoder"),
+        ("ars", "mask-reading"),
+        ("ars", "attribute attribute=label"),
+        ("fedavg", ""),
+    ]
+    assert all(float(row["bytes"]) > 0 and float(row["accuracy"]) > 0.2 for row in rows)
+    assert len(results["summary"]) == len(rows)
+    assert (folder / "report.html").exists()
+
+
+def test_scores_have_a_row_for_each_victim_and_the_curious_party_is_none(finished):
+    folder, _ = finished
+    rows = table(folder / "ars" / "scores.csv")
+    assert {row["node"] for row in rows} == {"0", "1"}
+    assert len(rows) == 2 * 2 * 20 and all(float(row["psnr"]) > 0 for row in rows)
+    assert (folder / "ars" / "attacks" / "mask-reading" / "1-0.png").exists()
+
+
+def test_noise_makes_the_decoder_worse_and_the_mask_is_read(finished):
+    rows = {(row["run"], row["attack"]): row for row in table(finished[0] / "summary.csv")}
+    plain, noisy = rows["none", "adversarial-decoder"], rows["ars", "adversarial-decoder"]
+    assert float(noisy["mse"]) > 1.5 * float(plain["mse"])
+    assert float(rows["ars", "mask-reading"]["mask-overlap"]) > 0.5
+
+
+def test_an_assessment_is_read_back_instead_of_done_again(finished):
+    place = RunFolder(finished[0] / "none")
+    before = place.scores_file.stat().st_mtime_ns
+    rows = leakage_of(place.scenario(), place, again=False)
+    assert rows[0]["attack"] == "adversarial-decoder" and isinstance(rows[0]["mse"], float)
+    assert place.scores_file.stat().st_mtime_ns == before
+
+
+def test_the_attacker_is_told_nothing_of_its_victims_samples(finished):
+    from fedpriv.codes import Published
+
+    place = RunFolder(finished[0] / "ars")
+    scenario = place.scenario()
+    (knows,) = knowledge_of(scenario, Published.of(place.checkpoint_state()))
+    assert set(knows.shared) == {0, 1} and len(knows.x) == 50
+    own = knows.x.flatten(1)
+    for party in (0, 1):
+        assert torch.cdist(own, victims_of(scenario, party).x.flatten(1)).min() > 0
+
+
+def test_pareto_has_a_point_for_each_attacked_run(finished, tmp_path):
+    folder, _ = finished
+    points = write_pareto([folder], tmp_path)
+    assert [point.run for point in points] == ["run/ars", "run/none"]
+    assert all(point.way == "codes" and point.data == "synthetic" for point in points)
+    assert (tmp_path / "pareto.png").stat().st_size > 5000
+    assert len(table(tmp_path / "pareto.csv")) == 2
+
+
+def test_the_front_is_marked_for_each_data_set(finished):
+    a, b = points_in([finished[0]])
+    better = type(a)(**{**vars(a), "accuracy": 2.0, "mse": 9.0})
+    assert [point.front for point in marked([a, b, better])] == [False, False, True]
+
+
+def test_the_strongest_attack_counts_and_an_analysis_does_not():
+    rows = [
+        {"attack": "decoder", "mse": "0.2"},
+        {"attack": "gan", "psnr": "10"},
+        {"attack": "mask-overlap rate=1.0", "mse": "0.01"},
+    ]
+    assert strongest(rows, spare=("mask-overlap",)) == (pytest.approx(0.1), "gan")
+    assert strongest([]) is None
+
+
+def test_a_folder_without_attacked_runs_is_refused(tmp_path):
+    with pytest.raises(BadFolder, match="attacked run"):
+        write_pareto([tmp_path], tmp_path)
+    with pytest.raises(BadFolder, match="no folder"):
+        points_in([tmp_path / "nothing"])
+
+
+def vertical(**changes):
+    tables = merged(
+        {key: value for key, value in TABLES.items() if key != "variants"},
+        {
+            "data": {"options": {"kind": "table", "size": 6}},
+            "federation": {"strategy": "vertical"},
+            "representation": {
+                "curious-samples": 40,
+                "publish-encoders": True,
+                "attacks": [{"name": "adversarial-decoder"}],
+            },
+        },
+    )
+    return from_tables(merged(tables, changes))
+
+
+def run(scenario, folder: Path) -> dict:
+    return run_all(scenario, RunFolder(folder), lambda: PlainLines(Console(stderr=True)))
+
+
+def test_columns_are_attacked_one_party_at_a_time(tmp_path):
+    results = run(vertical(), tmp_path / "run")
+    assert {row["node"] for row in table(tmp_path / "run" / "scores.csv")} == {"0", "1", "2"}
+    (row,) = results["summary"]
+    assert row["mse"] < 0.2
+
+
+def test_encoders_that_were_not_published_cannot_be_queried(tmp_path):
+    with pytest.raises(BadOption, match="publish-encoders"):
+        run(vertical(representation={"publish-encoders": False}), tmp_path / "run")
+
+
+def test_categories_are_hit_or_not():
+    groups = {"a": torch.tensor([0, 1]), "b": torch.tensor([2, 3, 4])}
+    truth = torch.tensor([[1.0, 0, 0, 1, 0], [0, 1, 1, 0, 0]])
+    guess = torch.tensor([[0.6, 0.2, 0.9, 0.1, 0], [0.1, 0.2, 0.5, 0.1, 0]])
+    assert category_hits(guess, truth, groups).tolist() == [0.5, 1.0]
+
+
+def test_masks_are_attacked_only_where_there_are_some():
+    names = dict(variants_of(from_tables(TABLES)))
+    assert not applies("mask-reading", names["none"]) and applies("mask-reading", names["ars"])
+    assert not applies("take-as-is", names["ars"]) and applies("decoder", names["none"])
+    assert noise_settings(names["none"]) is None and not true_masks(names["none"])
+    assert set(true_masks(names["ars"])) == {0, 1, 2}
+
+
+def test_rows_are_means_over_victims():
+    rows = [{"attack": "a", "node": 0, "mse": 1.0}, {"attack": "a", "node": 1, "mse": 3.0}]
+    assert mean_rows(rows) == [{"attack": "a", "mse": 2.0}]
+    assert spelled({"name": "mask-overlap", "rate": 0.5}) == "mask-overlap rate=0.5"
+
+
+SCENARIOS = (
+    "ars-mnist",
+    "ars-adult",
+    "ars-fairface",
+    "ran-mnist",
+    "ran-cifar10",
+    "ran-har",
+    "arl-fairface",
+)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("profile", ["small", "paper"])
+def test_the_papers_scenarios_name_plugins_and_attacks_that_exist(name, profile):
+    from attacks.code_catalogue import CODE_ATTACKS
+    from clients.catalogue import plugin_of
+    from fedpriv.catalogue import AUTOENCODERS
+
+    for _, variant in variants_of(read(name, profile=profile)):
+        plugin_of(variant.plugins)
+        chosen = variant.representation
+        assert chosen.autoencoder in AUTOENCODERS
+        assert all(attack["name"] in CODE_ATTACKS for attack in chosen.attacks)
+
+
+def test_a_verifier_tells_persons_apart_and_takes_any_picture():
+    faces = synthetic(train=80, test=40, classes=4, size=32, noise=0.05)
+    network = verifier(faces, epochs=8)
+    assert network.accuracy > 0.9
+    pictures = faces_like(faces, (3, 20, 20))
+    assert pictures.shape == (120, 3, 20, 20) and network(pictures).shape == (120, 64)
+    plain = grey(pictures)
+    assert plain.shape[1:] == (1, 32, 32) and float(plain.mean().abs()) < 1e-4
