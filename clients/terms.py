@@ -56,6 +56,7 @@ class Terms:
 def imported_names(scenario: Scenario) -> Iterable[str]:
     """Every name a client would build that is an import path."""
     names = [scenario.model.name, scenario.data.name, *(spec.name for spec in scenario.plugins)]
+    names += [scenario.representation.autoencoder] if scenario.representation else []
     return [name for name in names if ":" in name]
 
 
