@@ -25,6 +25,7 @@ from fedpriv.scenario import Scenario
 from fedpriv.sections import Attack
 from fedpriv.truth import Truth
 from fedpriv.victims import alike
+from simulations.preflight import examined, write_findings
 from simulations.scoring import Row, Scored, scored, trace, write_scores
 
 log = logging.getLogger(__name__)
@@ -230,4 +231,7 @@ def attack_run(
         raise BadFolder(
             f"'{folder.path}' holds no observations: no round that its attacks want was recorded."
         )
-    return attacked(of_run(folder), scenario.attacks, folder.path, folder.truth, tell)
+    recording = of_run(folder)
+    truth = folder.truth if folder.truth.is_dir() else None
+    write_findings(folder.path, examined(recording.observations, truth))
+    return attacked(recording, scenario.attacks, folder.path, truth, tell)

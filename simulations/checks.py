@@ -1,9 +1,11 @@
 """What can be known to be wrong before anything is started or written."""
 
+from attacks.catalogue import ATTACKS
 from clients.catalogue import plugin_of
+from fedpriv.errors import BadScenario
 from fedpriv.parts import model_of, shares_of
 from fedpriv.scenario import Scenario
-from strategies.catalogue import strategy_of
+from strategies.catalogue import SHARING_CODES, strategy_of
 from strategies.roster import Roster
 
 
@@ -13,3 +15,17 @@ def check(scenario: Scenario) -> None:
     strategy_of(scenario, Roster(scenario.federation.clients))
     shares_of(scenario)
     model_of(scenario)
+    if scenario.federation.strategy not in SHARING_CODES:
+        check_attacks(scenario)
+
+
+def check_attacks(scenario: Scenario) -> None:
+    """Build every attack, and see that each has a round to look at."""
+    last = scenario.federation.rounds
+    for attack in scenario.attacks:
+        ATTACKS.build(attack.name, attack.options)
+        if not any(attack.wants(server_round, last) for server_round in range(1, last + 1)):
+            raise BadScenario(
+                f"[[attacks]] '{attack.name}' wants rounds {attack.rounds!r}, but the federation has "
+                f"rounds 1 to {last}."
+            )

@@ -19,12 +19,34 @@ errors = Console(stderr=True)
 
 
 def _register() -> None:
-    from simulations.cli import catalogue, report, run
+    from simulations.cli import (
+        attack,
+        audit,
+        catalogue,
+        deploy,
+        export,
+        pareto,
+        preflight,
+        report,
+        run,
+        search,
+        sweep,
+        watch,
+    )
 
     app.command("run")(run.run)
+    app.command("audit")(audit.audit)
+    app.command("attack")(attack.attack)
+    app.command("preflight")(preflight.preflight)
+    app.command("search")(search.search)
+    app.command("sweep")(sweep.sweep)
+    app.command("pareto")(pareto.pareto)
     app.command("report")(report.report)
+    app.command("watch")(watch.watch)
+    app.command("export")(export.export)
     app.command("scenarios")(catalogue.scenarios)
     app.command("list")(catalogue.listing)
+    app.add_typer(deploy.app, name="deploy")
 
 
 def main() -> None:
@@ -37,7 +59,6 @@ def main() -> None:
     }.items():
         os.environ.setdefault(name, value)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
-    logging.getLogger("flwr").setLevel(logging.ERROR)
     _register()
     try:
         app()

@@ -1,0 +1,47 @@
+"""`fedpriv preflight`."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+out = Console()
+
+
+def preflight(
+    observations: Annotated[
+        Path, typer.Argument(help="A run folder, or a folder that record_to wrote.")
+    ],
+    model: Annotated[
+        str | None, typer.Option(help="The model that clients train: pkg.module:Net.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A fact the recording lacks: lr=0.1. Repeatable."),
+    ] = None,
+    truth: Annotated[Path | None, typer.Option(help="What clients kept in an audit.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Say whether an attack can work here, and if not, which condition fails."""
+    from simulations.preflight import examined, plain
+    from simulations.recordings import opened
+
+    recording, _, kept = opened(observations, model, settings or [], truth)
+    results = examined(recording.observations, kept)
+    if as_json:
+        verdicts = {result.name: result.verdict for result in results}
+        typer.echo(json.dumps({"verdicts": verdicts, "findings": plain(results)}))
+        return
+    for verdict in dict.fromkeys(result.verdict for result in results):
+        names = [result.name for result in results if result.verdict == verdict]
+        shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+        out.print(f"{verdict}: {shown}", highlight=False)
+    table = Table("severity", "cause", "updates", "detail")
+    for entry in plain(results):
+        count = str(len(entry["updates"]))
+        table.add_row(entry["severity"], entry["cause"], count, entry["detail"])
+    if table.row_count:
+        out.print(table)
