@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pandas as pd
 
-from fedpriv.metrics.tradeoff import pareto
 from fedpriv.report.about_audits import audit_section
-from fedpriv.report.charts import accuracy_by_round, interval, leakage_by_round, trade_off
+from fedpriv.report.charts import accuracy_by_round, interval, leakage_by_round, percent, trade_off
 from fedpriv.report.gallery import tiles
 from fedpriv.report.leakage import Measure, Summary, grouped, measures, summary
+from fedpriv.report.marks import knows, marked, with_front
 from fedpriv.report.parts import Block, Cell, Section, Table
 from fedpriv.report.reading import Run
 
@@ -32,14 +32,6 @@ def run_sections(runs: list[Run], scores: pd.DataFrame, what: Measure | None) ->
         ]
     sections += [_clients(runs, what), _preflight(runs), _settings(runs)]
     return [section for section in sections if section]
-
-
-def marked(value: float, what: Measure) -> Cell:
-    """A value in the colour of what it means against the bound."""
-    if what.bound is None:
-        return Cell(what.shown(value))
-    mark = "bad" if what.crosses(value) else "near" if what.near(value) else "good"
-    return Cell(what.shown(value), mark)
 
 
 def _figures(numbers: Summary, what: Measure) -> tuple:
@@ -70,7 +62,7 @@ def _comparison(runs: list[Run], scores: pd.DataFrame, what: Measure | None) -> 
             (
                 run.name,
                 run.defence,
-                _percent(run.accuracy),
+                percent(run.accuracy),
                 what.shown(numbers.median) if what and numbers else "–",
                 interval(numbers.low, numbers.high) if numbers else "–",
                 marked(numbers.worst, what) if what and numbers else "–",
@@ -91,14 +83,6 @@ def _comparison(runs: list[Run], scores: pd.DataFrame, what: Measure | None) -> 
     )
     charts = [trade_off(with_front(pd.DataFrame(points), what), what)] if what and points else []
     return Section("runs", "Runs side by side", charts=charts, tables=[table])
-
-
-def with_front(points: pd.DataFrame, what: Measure) -> pd.DataFrame:
-    """The points with `front`: no other point has more accuracy and leaks less."""
-    sign = -1 if what.high else 1
-    pairs = [(a, sign * b) for a, b in zip(points["accuracy"], points["leak"], strict=True)]
-    front = set(pareto(pairs))
-    return points.assign(front=[index in front for index in range(len(points))])
 
 
 def _training(runs: list[Run]) -> Section:
@@ -158,15 +142,6 @@ def _informed(scores: pd.DataFrame, what: Measure) -> Section:
     return Section("informed", "Attackers who know the defence", words, tables=[table])
 
 
-def knows(value: object) -> str:
-    """The words for an `informed` cell of a table."""
-    return "knows the defence" if is_true(value) else "does not know it"
-
-
-def is_true(value: object) -> bool:
-    return str(value).lower() in ("true", "1", "1.0", "yes")
-
-
 def _clients(runs: list[Run], what: Measure | None) -> Section:
     tables = [found for run in runs if (found := _client_table(run, what)).rows]
     return Section("clients", "Clients", tables=tables)
@@ -218,11 +193,14 @@ def _samples(run: Run) -> dict[str, int]:
 
 def _preflight(runs: list[Run]) -> Section:
     rows = [
-        (run.name, *(str(finding.get(key, "")) for key in ("observation", "cause", "says")))
+        (
+            run.name,
+            *(str(finding.get(key, "")) for key in ("observation", "cause", "severity", "says")),
+        )
         for run in runs
         for finding in run.findings
     ]
-    columns = ("run", "observation", "condition", "finding")
+    columns = ("run", "observation", "condition", "how bad", "finding")
     tables = [Table("What stands in the way of an attack", columns, rows)] if rows else []
     return Section("preflight", "Preflight findings", tables=tables)
 
@@ -251,7 +229,3 @@ def _blocks(runs: list[Run]) -> Iterator[Block]:
 
 def _environment(run: Run) -> Callable[[str], str]:
     return lambda key: str(run.environment.get(key) or "–")
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1%}"

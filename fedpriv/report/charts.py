@@ -1,7 +1,7 @@
 """Plotly charts as plain data and layout: the page draws them, nothing is imported to make them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +43,7 @@ def accuracy_by_round(runs: Sequence[Run]) -> Chart:
         rounds = [record["round"] for record in run.rounds]
         values = [record.get("accuracy") for record in run.rounds]
         data.append(_line(run.name, rounds, values, index))
-        rows += [(run.name, *pair) for pair in zip(rounds, map(_percent, values), strict=True)]
+        rows += [(run.name, *pair) for pair in zip(rounds, map(percent, values), strict=True)]
     layout = {
         "xaxis": {"title": {"text": "round"}},
         "yaxis": {"title": {"text": "accuracy"}, "tickformat": ".0%"},
@@ -90,35 +90,32 @@ def leakage_by_round(scores: pd.DataFrame, what: Measure, several: bool) -> Char
     return Chart("leakage", "Leakage by round and attack", data, layout, columns, rows)
 
 
-def ppc_curves(results: pd.DataFrame, metric: str, columns: Mapping[str, str]) -> Chart:
-    """Accuracy and reconstruction distance against m, over the regions of SPN fig. 5.
+def ppc_curves(cells: pd.DataFrame, metric: str, about: str) -> Chart:
+    """Distance and accuracy against m, over the regions of SPN fig. 5.
 
-    `columns` names the columns of defence, attack, m and accuracy.
+    `cells` has defence, attack, m and accuracy, m finite; cells of the same m are averaged.
     """
     data: list[dict[str, Any]] = []
     rows: list[tuple[Any, ...]] = []
-    m = columns["m"]
-    finite = results[results[m].map(lambda value: math.isfinite(float(value)))]
-    by = [columns["defence"], columns["attack"]]
-    for index, (found, points) in enumerate(finite.groupby(by, sort=True)):
+    for index, (found, points) in enumerate(cells.groupby(["defence", "attack"], sort=True)):
         name = " · ".join(map(str, found))
-        means = points.groupby(m, sort=True)[[metric, columns["accuracy"]]].mean().reset_index()
-        data.append(_line(name, means[m].tolist(), means[metric].tolist(), index))
+        means = points.groupby("m", sort=True)[[metric, "accuracy"]].mean().reset_index()
+        data.append(_line(name, means["m"].tolist(), means[metric].tolist(), index))
         rows += [
-            (name, f"{row[m]:.2f}", f"{row[metric]:.3f}", _percent(row[columns["accuracy"]]))
+            (name, f"{row['m']:.2f}", f"{row[metric]:.3f}", percent(row["accuracy"]))
             for _, row in means.iterrows()
         ]
-    for index, (defence, points) in enumerate(finite.groupby(columns["defence"], sort=True)):
-        means = points.groupby(m, sort=True)[columns["accuracy"]].mean().reset_index()
+    for index, (defence, points) in enumerate(cells.groupby("defence", sort=True)):
+        means = points.groupby("m", sort=True)["accuracy"].mean().reset_index()
         line = _line(
-            f"{defence} · accuracy", means[m].tolist(), means[columns["accuracy"]].tolist(), index
+            f"{defence} · accuracy", means["m"].tolist(), means["accuracy"].tolist(), index
         )
-        line |= {"yaxis": "y2", "line": {**line["line"], "dash": "dot"}, "opacity": 0.7}
+        line |= {"yaxis": "y2", "line": {"dash": "dot", "width": 1.5}, "opacity": 0.7}
         data.append(line)
-    top = float(finite[m].max()) if len(finite) else 3.0
+    top = 1.05 * float(cells["m"].max()) if len(cells) else 3.0
     layout = {
-        "xaxis": {"title": {"text": "m = log₁₀(‖B‖/‖E‖ + 1)"}, "range": [0, top * 1.05]},
-        "yaxis": {"title": {"text": metric}},
+        "xaxis": {"title": {"text": "m = log₁₀(‖B‖/‖E‖ + 1)"}, "range": [0, top]},
+        "yaxis": {"title": {"text": f"distance ({metric})"}},
         "yaxis2": {
             "title": {"text": "accuracy"},
             "overlaying": "y",
@@ -126,12 +123,12 @@ def ppc_curves(results: pd.DataFrame, metric: str, columns: Mapping[str, str]) -
             "tickformat": ".0%",
             "showgrid": False,
         },
-        "shapes": _regions(top * 1.05),
+        "shapes": _regions(top),
         "showlegend": True,
-        "legend": {"orientation": "h", "y": -0.25},
     }
-    title = "Privacy-preserving characteristics"
-    return Chart("ppc", title, data, layout, ("mechanism", "m", metric, "accuracy"), rows)
+    title = f"Privacy-preserving characteristics, {about}"
+    name = "ppc-" + about.replace(" ", "-")
+    return Chart(name, title, data, layout, ("mechanism", "m", metric, "accuracy"), rows)
 
 
 def trade_off(points: pd.DataFrame, what: Measure) -> Chart:
@@ -157,10 +154,10 @@ def trade_off(points: pd.DataFrame, what: Measure) -> Chart:
         "showlegend": True,
     }
     table = [
-        (row["name"], _percent(row["accuracy"]), what.shown(row["leak"]), _yes(row["front"]))
+        (row["name"], percent(row["accuracy"]), what.shown(row["leak"]), _yes(row["front"]))
         for _, row in points.iterrows()
     ]
-    columns = ("setting", "accuracy", f"median {what.name}", "on the front")
+    columns = ("setting", "accuracy", what.name, "on the front")
     return Chart("trade-off", "Accuracy against leakage", data, layout, columns, table)
 
 
@@ -222,7 +219,7 @@ def _regions(top: float) -> list[dict[str, Any]]:
     ]
 
 
-def _percent(value: float | None) -> str:
+def percent(value: float | None) -> str:
     return "–" if value is None or math.isnan(value) else f"{value:.1%}"
 
 

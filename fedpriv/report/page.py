@@ -11,6 +11,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 
 from fedpriv.files import write_text
 from fedpriv.report.about_runs import all_scores, run_sections
+from fedpriv.report.about_summaries import summary_section
 from fedpriv.report.about_sweeps import sweep_sections, verdict_of_sweep
 from fedpriv.report.leakage import Measure, measures
 from fedpriv.report.parts import Section
@@ -37,6 +38,8 @@ def page_of(material: Material, command: str = "") -> str:
     if material.runs:
         sections += run_sections(material.runs, scores, what)
         verdict = verdict or verdict_of_runs(material.runs, scores, what)
+    if material.summaries or material.pictures:
+        sections.insert(0, summary_section(material))
     drawn = any(section.charts for section in sections)
     return _template().render(
         title=_title(material),

@@ -13,6 +13,9 @@ from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
 from fedpriv.sections import Spec
 
+# Tables and pictures that some scenarios end in, beside what every run has.
+SUMMARIES, PICTURES = ("summary", "pareto"), ("pareto.png",)
+
 
 @dataclass(frozen=True)
 class Run:
@@ -63,6 +66,8 @@ class Material:
 
     runs: list[Run]
     grids: list[Grid]
+    summaries: list[tuple[str, pd.DataFrame]] = field(default_factory=list)  # name and table
+    pictures: list[Path] = field(default_factory=list)
 
 
 def read_material(paths: Sequence[Path]) -> Material:
@@ -72,8 +77,8 @@ def read_material(paths: Sequence[Path]) -> Material:
     for path in paths:
         if not path.is_dir():
             raise BadFolder(f"'{path}' is no folder; give run folders or the folder of a sweep.")
-        found = list(_below(path))
-        if not found and not (path / "results.csv").exists():
+        below = list(_below(path))
+        if not below and not (path / "results.csv").exists():
             raise BadFolder(
                 f"'{path}' holds neither a run (scenario.toml, rounds.jsonl) nor a sweep "
                 "(results.csv); give the folder that `fedpriv run` or `fedpriv sweep` named."
@@ -81,8 +86,15 @@ def read_material(paths: Sequence[Path]) -> Material:
         if (path / "results.csv").exists():
             grids.append(_grid(path))
             continue
-        runs += [_run(folder, name) for folder, name in found]
-    return Material(_distinct(runs), grids)
+        runs += [_run(folder, name) for folder, name in below]
+    summaries = [
+        (f"{path.resolve().name}: {name}", found)
+        for path in paths
+        for name in SUMMARIES
+        if not (found := table(path / f"{name}.csv")).empty
+    ]
+    pictures = [path / name for path in paths for name in PICTURES if (path / name).exists()]
+    return Material(_distinct(runs), grids, summaries, pictures)
 
 
 def _below(path: Path) -> Iterator[tuple[RunFolder, str]]:

@@ -158,3 +158,10 @@ def test_the_gallery_pairs_a_guess_with_its_sample(tmp_path, make_run):
         "error": pictures["black"],
     }
     assert Pairs(folder).of(row.replace(9, 7)) == ()
+
+
+def test_what_a_scenario_ends_in_is_shown(make_run):
+    folder = make_run()
+    (folder.path / "summary.csv").write_text("run,mcc,note\nplain,0.51239,\n")
+    text = page_of(read_material([folder.path]))
+    assert "plain: summary" in text and "0.5124" in text

@@ -1,0 +1,33 @@
+"""The section of a page that shows the tables and pictures a scenario itself ends in."""
+
+import base64
+import math
+from pathlib import Path
+from typing import Any
+
+from fedpriv.report.parts import Section, Table, Tile
+from fedpriv.report.reading import Material
+
+ROWS = 200
+
+
+def summary_section(material: Material) -> Section:
+    tables = []
+    for name, frame in material.summaries:
+        rows = [tuple(map(shown, row)) for row in frame.head(ROWS).itertuples(index=False)]
+        words = [str(column).replace("_", " ") for column in frame.columns]
+        numbers = [i for i, column in enumerate(frame) if frame[column].dtype.kind in "if"]
+        tables.append(Table(name, words, rows, frozenset(numbers)))
+    tiles = [Tile(path.stem, ((path.stem, file_uri(path)),)) for path in material.pictures]
+    return Section("summary", "Summary", tables=tables, tiles=tiles)
+
+
+def shown(value: Any) -> str:
+    if isinstance(value, float):
+        return "–" if math.isnan(value) else f"{value:.4g}"
+    return str(value)
+
+
+def file_uri(path: Path) -> str:
+    """A PNG file as a data URI."""
+    return "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode()

@@ -1,0 +1,102 @@
+"""The page of a sweep: which defence holds, against whom, at what price; and it stays small."""
+
+import math
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fedpriv.report.about_sweeps import finished, sweep_sections, verdict_of_sweep
+from fedpriv.report.page import page_of, write_report
+from fedpriv.report.reading import read_material
+
+
+def sweep(folder: Path, leaks: dict[tuple[str, float, str], float], seeds: int = 1) -> Path:
+    """A sweep folder; `leaks` maps defence, value and attack to the best PSNR."""
+    folder.mkdir(parents=True)
+    rows = [
+        {
+            "defence": defence,
+            "value": value if defence != "none" else math.nan,
+            "seed": seed,
+            "batch-size": 1,
+            "attack": attack,
+            "informed": attack.endswith("-aware"),
+            "accuracy": 0.9 - (0 if defence == "none" else value),
+            "psnr": leak - 2,
+            "psnr-best": leak,
+            "rmse": 10 ** (-leak / 20),
+            "m": math.inf if defence == "none" else 1 / value,
+            "region": "red",
+        }
+        for (defence, value, attack), leak in leaks.items()
+        for seed in range(seeds)
+    ]
+    pd.DataFrame(rows).to_csv(folder / "results.csv", index=False)
+    cap = {"batch-size": 1, "attack": "dlg", "informed": False, "values": 1, "accuracy": 0.8}
+    table = pd.DataFrame([{"defence": "spn", **cap, "cap-reconstruction": 0.69}])
+    table.to_csv(folder / "cap.csv", index=False)
+    (folder / "scenario.toml").write_text('name = "s"\n')
+    return folder
+
+
+NONE = {("none", 0.0, "dlg"): 35.0}
+
+
+@pytest.mark.parametrize(
+    ("leaks", "light"),
+    [
+        ({("spn", 0.1, "dlg"): 8.0, ("spn", 0.1, "spn-aware"): 25.0}, "red"),
+        ({("noise", 0.1, "dlg"): 8.0}, "amber"),  # nobody who knows it has tried
+        ({("dp", 0.1, "dlg"): 8.0, ("dp", 0.1, "noise-aware"): 9.0}, "green"),
+    ],
+)
+def test_only_who_was_attacked_knowingly_is_green(tmp_path, leaks, light):
+    (grid,) = read_material([sweep(tmp_path / "s", NONE | leaks)]).grids
+    assert verdict_of_sweep(grid).light == light
+
+
+def test_the_answer_names_the_cheapest_that_holds(tmp_path):
+    leaks = {
+        ("dp", 0.3, "dlg"): 8.0,
+        ("dp", 0.3, "noise-aware"): 9.0,
+        ("dp", 0.1, "dlg"): 9.0,
+        ("dp", 0.1, "noise-aware"): 12.0,
+        ("dp", 0.05, "dlg"): 12.0,
+        ("dp", 0.05, "noise-aware"): 30.0,
+    }
+    (grid,) = read_material([sweep(tmp_path / "s", NONE | leaks)]).grids
+    first, second, third = verdict_of_sweep(grid).sentences
+    assert first.startswith("Of 3 defended settings, 3 keep") and "and 2 those" in first
+    assert "35.0 dB, came from none with the attack dlg" in second
+    assert "dp 0.1 with 80.0% accuracy, 90.0% without a defence" in third
+
+
+def test_charts_and_tables_of_a_sweep(tmp_path):
+    from plotly.graph_objects import Figure
+
+    leaks = {("spn", a / 10, attack): 20.0 + a for a in (1, 2) for attack in ("dlg", "spn-aware")}
+    (grid,) = read_material([sweep(tmp_path / "s", NONE | leaks)]).grids
+    assert len(finished(grid)) == 5
+    sections = {section.name: section for section in sweep_sections(grid, several=False)}
+    assert set(sections) >= {"settings-compared", "ppc", "cap", "informed", "cells", "settings"}
+    for chart in (chart for section in sections.values() for chart in section.charts):
+        assert Figure(chart.figure).data
+    assert sections["informed"].tables[0].rows[0][0] == "spn"
+    assert "0.690" in sections["cap"].tables[0].rows[0]
+
+
+def test_two_hundred_cells_stay_small(tmp_path):
+    leaks = {("spn", a / 100, x): 20.0 for a in range(1, 51) for x in ("dlg", "spn-aware")}
+    place = write_report([sweep(tmp_path / "s", NONE | leaks, seeds=2)])
+    assert place.stat().st_size < 15e6
+    assert "202 of 202 cells" in place.read_text("utf-8")
+
+
+def test_an_unfinished_sweep_claims_nothing(tmp_path):
+    folder = tmp_path / "s"
+    folder.mkdir()
+    (folder / "results.csv").write_text("defence,attack,error\nspn,dlg,Boom\n")
+    material = read_material([folder])
+    assert verdict_of_sweep(material.grids[0]).light == "grey"
+    assert "Boom" in page_of(material)
