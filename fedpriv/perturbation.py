@@ -12,6 +12,7 @@ from torch.nn.functional import cross_entropy
 from fedpriv.errors import BadOption
 
 Network = Callable[[Tensor], Tensor]
+AT_ONCE = 512  # samples, so that memory does not grow with a party's data
 
 
 def misleading(
@@ -28,6 +29,17 @@ def misleading(
     z is (N, *code); ε is a number or (*code); the mask is (*code), of zeros and ones.
     """
     step = torch.as_tensor(epsilon, dtype=z.dtype, device=z.device) / steps
+    noisy = [
+        _misled(codes, samples, decoder, step, steps, mask)
+        for codes, samples in zip(z.split(AT_ONCE), x.split(AT_ONCE), strict=True)
+    ]
+    bound = step * steps  # n additions of ε/n may round to a little more than ε
+    return torch.minimum(torch.maximum(torch.cat(noisy), z - bound), z + bound)
+
+
+def _misled(
+    z: Tensor, x: Tensor, decoder: Network, step: Tensor, steps: int, mask: Tensor | None
+) -> Tensor:
     noisy = z.detach().clone()
     for _ in range(steps):
         noisy.requires_grad_(True)
@@ -35,8 +47,7 @@ def misleading(
         (gradient,) = torch.autograd.grad(distance, noisy)
         gradient = gradient if mask is None else mask * gradient
         noisy = (noisy + step * gradient.sign()).detach()
-    bound = step * steps  # n additions of ε/n may round to a little more than ε
-    return torch.minimum(torch.maximum(noisy, z - bound), z + bound)
+    return noisy
 
 
 def toward(z: Tensor, classifier: Network, target: int, epsilon: Tensor | float) -> Tensor:

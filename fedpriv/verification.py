@@ -41,7 +41,7 @@ class Verifier:
         return outputs(self.network, grey(pictures))
 
 
-def verifier(faces: Dataset, seed: int = 0, epochs: int = 60) -> Verifier:
+def verifier(faces: Dataset, seed: int = 0, epochs: int = 40) -> Verifier:
     """A network trained to name the persons of `faces`, without its last layer."""
     if not faces.is_image:
         raise BadOption(f"'{faces.name}' holds no pictures of faces.")

@@ -5,6 +5,7 @@ import io
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -61,21 +62,26 @@ def applies(name: str, scenario: Scenario) -> bool:
     return True
 
 
+@lru_cache(maxsize=2)
+def face_network(root: str, seed: int) -> Verifier:
+    """The judge of faces, trained once for all variants."""
+    return verifier(DATASETS.build(FACES, {}, root=root or None), seed)
+
+
 class Assessment:
     """One run's attacks, scored; everything that reads a victim's samples is in here or in scoring."""
 
     def __init__(self, scenario: Scenario, folder: RunFolder) -> None:
         self.scenario, self.folder, self.chosen = scenario, folder, settings(scenario)
         self.masks = true_masks(scenario)
-        self.faces = self.face_network()
+        self.faces = self.face_judge()
         self.scores: list[Row] = []
         self.leaks: list[Row] = []
 
-    def face_network(self) -> Verifier | None:
+    def face_judge(self) -> Verifier | None:
         if all(table.get("name") != FEATURES for table in self.chosen.attacks):
             return None
-        faces = DATASETS.build(FACES, {}, root=self.scenario.data.root or None)
-        return verifier(faces, self.scenario.seed)
+        return face_network(self.scenario.data.root, self.scenario.seed)
 
     def given(self, name: str) -> dict[str, Any]:
         """What a scenario cannot type: masks for the analysis, the network whose features are sought."""
