@@ -13,6 +13,7 @@ from clients.clipping import clipped_as_asked
 from clients.job import Job, fit, make_job, own_split, share_of
 from clients.persistence import persistent
 from clients.representation import learn_pool, publish_encoder, share_codes, share_columns
+from clients.secagg import masked
 from clients.terms import REFUSED, on_own_terms
 from fedpriv.errors import FedprivError
 from fedpriv.parts import loaded, model_of, test_samples, training_samples
@@ -69,7 +70,7 @@ def trained(
 
 def client_app(scenario_of: Callable[[dict], Scenario] = Scenario.of) -> ClientApp:
     """A ClientApp whose scenario comes with the run's configuration."""
-    app = ClientApp(mods=[on_own_terms, persistent, clipped_as_asked])
+    app = ClientApp(mods=[on_own_terms, masked, persistent, clipped_as_asked])
 
     @app.train()
     @answering

@@ -6,13 +6,17 @@ from fedpriv.errors import BadScenario
 from fedpriv.parts import model_of, shares_of
 from fedpriv.scenario import Scenario
 from strategies.catalogue import SHARING_CODES, strategy_of
+from strategies.malicious.catalogue import malicious_of
 from strategies.roster import Roster
+from strategies.secagg import check_secagg
 
 
 def check(scenario: Scenario) -> None:
     """Build every part the scenario names once; the first that cannot be built raises."""
     plugin_of(scenario.plugins)
-    strategy_of(scenario, Roster(scenario.federation.clients))
+    check_secagg(scenario)
+    roster = Roster(scenario.federation.clients)
+    malicious_of(scenario, strategy_of(scenario, roster), roster)
     shares_of(scenario)
     model_of(scenario)
     if scenario.federation.strategy not in SHARING_CODES:

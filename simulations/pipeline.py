@@ -41,7 +41,10 @@ def run_all(
             rows[name]["leakage"] = leakage_of(variant, place, again=not going_on)
         elif variant.attacks and variant.federation.strategy not in SHARING_NOTHING:
             from simulations.attack import attack_run
+            from simulations.sums import join_truths
 
+            if variant.federation.secagg:
+                join_truths(place, variant.federation.clients)
             scores, failures = attack_run(place, variant)
             rows[name] |= {"scores": scores, "attacks-failed": [vars(f) for f in failures]}
     summary = summary_of(folder, rows)

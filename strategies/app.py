@@ -20,6 +20,7 @@ from strategies.knowledge import recorder_of
 from strategies.malicious.catalogue import malicious_of
 from strategies.roster import Roster
 from strategies.rounds import Federated, Listener, Record
+from strategies.secagg import observer_on, secured
 
 log = logging.getLogger(__name__)
 
@@ -81,13 +82,14 @@ def server_app(listener: Listener | None = None) -> ServerApp:
             folder.add_round(record)
             folder.save_model(state, {"round": record["round"]})
 
-        roster = Roster(scenario.federation.clients)
+        net, roster = secured(grid, scenario), Roster(scenario.federation.clients)
         strategy = malicious_of(scenario, strategy_of(scenario, roster), roster)
         if scenario.attacks and getattr(strategy, "shares", True):
-            strategy = Curious(strategy, recorder_of(scenario, folder.observations, roster))
+            recorder = recorder_of(scenario, folder.observations, roster)
+            strategy = Curious(strategy, observer_on(net, recorder, roster.clients))
         Federated(
             strategy=strategy,
-            grid=grid,
+            grid=net,
             roster=roster,
             seed=scenario.seed,
             evaluate=Evaluation(scenario),
