@@ -135,11 +135,11 @@ def merged(below: Mapping[str, Any], above: Any) -> Table:
     result = dict(below)
     for key, value in above.items():
         under = result.get(key)
-        both = isinstance(value, Mapping) and isinstance(under, Mapping)
-        renamed = (
-            both and key == "model" and value.get("name", under.get("name")) != under.get("name")
-        )  # type: ignore[union-attr]
-        result[key] = merged(under, value) if both and not renamed else value  # type: ignore[arg-type]
+        if not isinstance(value, Mapping) or not isinstance(under, Mapping):
+            result[key] = value
+            continue
+        renamed = key == "model" and value.get("name", under.get("name")) != under.get("name")
+        result[key] = value if renamed else merged(under, value)
     return result
 
 
