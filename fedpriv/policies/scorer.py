@@ -84,13 +84,13 @@ class Scorer:
 
     def accuracy(self, policy: Policy, first: int, last: int) -> list[float]:
         """S_acc of rounds `first` to `last` − 1 (ATS eq. 10), of which the mean counts."""
-        return [
-            float(accuracy_score(self.untrained, self._normalised(policy(batch, chances))))
-            for batch, chances in (
-                (self.batches[turn], generator(self.seed, "accuracy", policy, turn))
-                for turn in range(first, last)
-            )
-        ]
+        scores = []
+        for turn in range(first, last):
+            draw = generator(self.seed, "accuracy", policy, turn)
+            x = self._normalised(policy(self.batches[turn], draw))
+            x = x.contiguous(memory_format=torch.channels_last)
+            scores.append(float(accuracy_score(self._channels_last, x)))
+        return scores
 
     def on(self, device: str) -> "Scorer":
         """The same on another device."""
@@ -102,6 +102,12 @@ class Scorer:
             y=self.y.to(device),
             batches=self.batches.to(device),
         )
+
+    @cached_property
+    def _channels_last(self) -> nn.Module:
+        """M^r in the layout in which a CPU passes through it a quarter faster."""
+        model = copy.deepcopy(self.untrained).requires_grad_(False)
+        return model.to(memory_format=torch.channels_last)
 
     @cached_property
     def _gradients(self) -> GradientOf:

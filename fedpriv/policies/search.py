@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fedpriv.engine.memory import keep_pages
 from fedpriv.errors import BadOption, WorkFailed
 from fedpriv.policies.journal import Journal, Kind, Task
 from fedpriv.policies.policy import LONGEST, Policy, random_policies
@@ -70,6 +71,7 @@ def in_this_process(scorer: Scorer) -> Spread:
 
 def done(scorer: Scorer, task: Task) -> Finished:
     """A task and its scores."""
+    keep_pages()
     score = {"accuracy": scorer.accuracy, "sketch": scorer.sketch, "privacy": scorer.privacy}
     return task, score[task.kind](Policy.parse(task.policy), task.first, task.last)
 
