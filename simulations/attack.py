@@ -162,12 +162,17 @@ def reconstructed(
         names = tuple(seen.name for seen in group)
         try:
             found = method(group)
-        except FedprivError as error:
-            failures.append(Failure(label, names, str(error)))
-            log.warning("%s on %s: %s", label, ", ".join(names[:3]), error)
+            for number, name in enumerate(found.names):
+                found.of(number).save(out / label / f"{name}.npz")
+        except Exception as error:
+            why = (
+                str(error)
+                if isinstance(error, FedprivError)
+                else f"{type(error).__name__}: {error}"
+            )
+            failures.append(Failure(label, names, why))
+            log.warning("%s on %s: %s", label, ", ".join(names[:3]), why)
             continue
-        for number, name in enumerate(found.names):
-            found.of(number).save(out / label / f"{name}.npz")
         before |= set(names)
         write_text(journal, json.dumps(sorted(before)))
         done += len(group)

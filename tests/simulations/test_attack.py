@@ -1,0 +1,239 @@
+"""Recordings of runs and of somebody else's app, attacked from the command line."""
+
+import json
+import math
+import sys
+from importlib import import_module
+
+import pandas as pd
+import pytest
+import torch
+from flwr.app import ArrayRecord, ConfigRecord, Context, RecordDict
+from flwr.serverapp.strategy import FedAvg
+from typer.testing import CliRunner
+
+import simulations.cli as cli
+from fedpriv.errors import BadFolder, BadObservation, BadOption, BadScenario
+from fedpriv.observation import Observation
+from fedpriv.reconstruction import Reconstruction
+from fedpriv.runfolder import RunFolder
+from fedpriv.scenario import from_tables
+from fedpriv.sections import Attack
+from simulations.attack import attack_run, input_shape_of, labels_of
+from simulations.backends import InlineBackend
+from simulations.checks import check
+from simulations.grid import SimulationGrid
+from simulations.pipeline import run_all
+from simulations.recordings import attacks_named, facts_from, opened
+from simulations.sweep_training import Snapshot
+from strategies import Curious, record_to
+
+THEIR_APP = '''
+"""A Flower app in the style of Flower's quickstart; it has never heard of fedpriv."""
+
+import torch
+import torch.nn as nn
+from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(1, 12, 5, padding=2, stride=2), nn.Sigmoid(),
+            nn.Conv2d(12, 12, 5, padding=2, stride=2), nn.Sigmoid(),
+        )
+        self.fc = nn.Linear(12 * 7 * 7, 10)
+
+    def forward(self, x):
+        return self.fc(self.body(x).flatten(1))
+
+
+def picture():
+    rows, columns = torch.meshgrid(torch.linspace(0, 3, 28), torch.linspace(0, 3, 28), indexing="ij")
+    return (0.5 + 0.5 * torch.sin(rows * columns)).view(1, 1, 28, 28)
+
+
+app = ClientApp()
+
+
+@app.train()
+def train(msg: Message, context: Context):
+    model = Net()
+    model.load_state_dict(msg.content["arrays"].to_torch_state_dict())
+    optimizer = torch.optim.SGD(model.parameters(), lr=msg.content["config"]["lr"])
+    loss = nn.functional.cross_entropy(model(picture()), torch.tensor([3]))
+    loss.backward()
+    optimizer.step()
+    metrics = MetricRecord({"train_loss": loss.item(), "num-examples": 1})
+    content = RecordDict({"arrays": ArrayRecord(model.state_dict()), "metrics": metrics})
+    return Message(content=content, reply_to=msg)
+'''
+
+
+@pytest.fixture
+def their_app(tmp_path, monkeypatch):
+    (tmp_path / "their_app.py").write_text(THEIR_APP)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield import_module("their_app")
+    sys.modules.pop("their_app", None)
+
+
+def fedpriv(*arguments):
+    """The command in this process: exit code and standard output."""
+    if not cli.app.registered_commands:
+        cli._register()
+    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+
+
+def test_somebody_elses_app_leaks_its_picture(their_app, tmp_path):
+    folder = tmp_path / "observations"
+    strategy = Curious(FedAvg(fraction_evaluate=0.0), record_to(folder))
+    backend = InlineBackend()
+    backend.build(lambda: their_app.app)
+    grid = SimulationGrid(backend, {2: Context(1, 2, {}, RecordDict(), {})})
+    strategy.min_train_nodes = strategy.inner.min_train_nodes = 1
+    strategy.inner.min_available_nodes = 1
+    torch.manual_seed(0)
+    model = their_app.Net()
+    for parameter in model.parameters():
+        torch.nn.init.uniform_(parameter, -0.5, 0.5)
+    strategy.start(
+        grid=grid,
+        initial_arrays=ArrayRecord(model.state_dict()),
+        train_config=ConfigRecord({"lr": 0.1}),
+        num_rounds=1,
+    )
+    result = fedpriv("attack", folder, "--model", "their_app:Net", "--option", "steps=200")
+    assert result.exit_code == 0, result.output
+    found = Reconstruction.load(tmp_path / "attacks" / "dlg" / "1-2.npz")
+    error = (found.pixels[0, 0] - their_app.picture()[0]).square().mean()
+    assert -10 * math.log10(error) > 20
+    assert found.labels.item() == 3
+    assert (tmp_path / "attacks" / "dlg" / "1-2.png").exists()
+    assert not (tmp_path / "scores.csv").exists()  # no truth, no scores
+
+
+def small(tiny, **sections):
+    """One victim batch each of two clients: a linear model, which the linear system solves at once."""
+    tables = tiny.plain() | {
+        "model": {"name": "mlp", "hidden": [8]},
+        "training": {"lr": 1.0, "batch-size": 1, "local-steps": 1},
+        "federation": {"clients": 2, "rounds": 2, "backend": "inline"},
+        "attacks": [{"name": "linear", "rounds": "first"}],
+    }
+    return from_tables(tables | sections)
+
+
+@pytest.fixture
+def attacked(tiny, tmp_path):
+    place = RunFolder(tmp_path / "run")
+    results = run_all(small(tiny), place, lambda: Snapshot(place, -1))
+    return place, results
+
+
+def test_a_run_with_attacks_ends_in_scores_pictures_and_findings(attacked):
+    place, results = attacked
+    scores = pd.read_csv(place.scores_file)
+    assert set(scores["node"]) == {0, 1} and set(scores["round"]) == {1}
+    assert scores["psnr"].min() > 25 and set(scores["plugins"]) == {"none"}
+    assert (scores["label-hit"] == 1).all() and (scores["traced-hit"] == 1).all()
+    assert (place.attacks / "linear" / "1-0.png").exists()
+    assert isinstance(json.loads((place.path / "preflight.json").read_text()), list)
+    assert results["rows"][""]["scores"] and not results["rows"][""]["attacks-failed"]
+
+
+def test_guesses_that_are_there_are_not_made_again(attacked):
+    place, _ = attacked
+    path = place.attacks / "linear" / "1-0.npz"
+    before = path.stat().st_mtime_ns
+    attack_run(place, place.scenario())
+    assert path.stat().st_mtime_ns == before
+
+
+def test_a_damaged_observation_and_a_hopeless_attack_stop_nobody(attacked, tiny):
+    place, _ = attacked
+    (place.observations / "1-1.safetensors").write_bytes(b"not a recording")
+    broken = {"name": "torch.nn:Identity"}  # builds, but gives back no reconstruction
+    attacks = [broken, {"name": "linear", "rounds": "first", "options": {}}]
+    rows, failures = attack_run(place, small(tiny, attacks=attacks))
+    assert [failure.attack for failure in failures] == ["torch.nn.Identity"]
+    assert {row["attack"] for row in rows} == {"linear"}
+
+
+def test_the_command_scores_a_run_folder_and_gates_it(attacked, tmp_path):
+    place, _ = attacked
+    out = tmp_path / "again"
+    result = fedpriv("attack", place.path, "--attack", "linear", "--out", out, "--json")
+    assert result.exit_code == 0, result.output
+    assert len(json.loads(result.stdout)["scores"]) == 2
+    crossed = fedpriv(
+        "attack", place.path, "--attack", "linear", "--out", out, "--fail-if", "psnr>20"
+    )
+    assert crossed.exception is not None and crossed.exception.exit_code == 1
+
+
+def test_preflight_says_whether_an_attack_can_work(attacked):
+    place, _ = attacked
+    result = fedpriv("preflight", place.observations, "--json")
+    assert result.exit_code == 0, result.output
+    assert set(json.loads(result.stdout)["verdicts"]) == {"1-0", "1-1"}
+
+
+def test_what_is_wrong_is_said_before_anything_runs(tiny, tmp_path):
+    with pytest.raises(BadOption, match="Did you mean 'dlg'"):
+        check(small(tiny, attacks=[{"name": "dgl"}]))
+    with pytest.raises(BadScenario, match="rounds 1 to 2"):
+        check(small(tiny, attacks=[{"name": "dlg", "rounds": [5]}]))
+    with pytest.raises(BadOption, match="put spn first"):
+        check(small(tiny, plugins=[{"name": "dp", "noise-multiplier": 1.0}, {"name": "spn"}]))
+
+
+def test_a_recording_without_a_model_asks_for_one(tmp_path):
+    with pytest.raises(BadOption, match="--model"):
+        opened(tmp_path, None, [], None)
+    with pytest.raises(BadFolder, match="--truth"):
+        opened(tmp_path, None, [], tmp_path / "nowhere")
+    with pytest.raises(BadObservation, match="no usable observation"):
+        opened(tmp_path, "torch.nn:Identity", [], None)
+
+
+def test_facts_are_checked_by_name():
+    assert facts_from(["lr=0.5", "input-shape=[3,8,8]"]) == {"lr": 0.5, "input_shape": (3, 8, 8)}
+    with pytest.raises(BadOption, match="Did you mean 'batch-size'"):
+        facts_from(["batch-sise=3"])
+
+
+def test_attacks_of_one_name_get_folders_of_their_own():
+    attacks = [Attack(name="dlg"), Attack(name="dlg"), Attack(name="my.lib:Mine")]
+    assert labels_of(attacks) == ["dlg", "dlg-2", "my.lib.Mine"]
+    assert attacks_named(["dlg"], ["steps=5"], 2)[0].options == {"steps": 5}
+
+
+@pytest.mark.parametrize(("layer", "shape"), [("conv", (3, 32, 32)), ("table", (11,))])
+def test_the_shape_of_an_input_is_found_by_trying(layer, shape):
+    from torch import nn
+
+    models = {
+        "conv": nn.Sequential(nn.Conv2d(3, 2, 3, padding=1), nn.Flatten(), nn.Linear(2048, 4)),
+        "table": nn.Sequential(nn.Linear(11, 4)),
+    }
+    assert input_shape_of(models[layer]) == shape
+
+
+def test_the_observation_of_a_run_knows_what_its_scenario_says(attacked):
+    place, _ = attacked
+    seen = Observation.load(place.observations / "1-0.safetensors")
+    assert (seen.lr, seen.batch_size, seen.local_steps, seen.classes) == (1.0, 1, 1, 4)
+    assert seen.input_shape == (1, 16, 16) and seen.node == 0 and seen.mean
+
+
+@pytest.mark.slow
+def test_attacks_in_the_background_end_with_the_run(tiny, tmp_path):
+    scenario = small(tiny, attacks=[{"name": "linear", "rounds": "all", "during": True}])
+    place = RunFolder(tmp_path / "run")
+    results = run_all(scenario, place, lambda: Snapshot(place, -1))
+    assert len(results["rows"][""]["scores"]) == 4
+    assert (place.path / "attacks.log").exists()
+    assert "Traceback" not in (place.path / "attacks.log").read_text()
