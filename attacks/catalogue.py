@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import partial
 
-from attacks.imprint import ImprintReadout
 from attacks.inversion.attack import Seen
 from attacks.inversion.features import FeatureInversion
 from attacks.linear import LinearSystem
@@ -112,9 +111,6 @@ ATTACKS: Registry[Attack] = Registry(
         ),
         "recursive": Entry(
             Recursive, "solves layer by layer from the head to the input; one sample", "R-GAP"
-        ),
-        "imprint": Entry(
-            ImprintReadout, "reads a planted layer; needs a malicious server", "Robbing the Fed"
         ),
         "read-bins": Entry(
             read_bins, "reads bins planted in the model's own first layers; exact", "Fowl 2022"

@@ -41,31 +41,42 @@ def trajectory(model: nn.Module, states: Sequence[State], x: Tensor, y: Tensor) 
     return torch.stack([confidence(losses(model, state, x, y)) for state in states])
 
 
-def likelihood_ratio(
-    target: Tensor, outside: Tensor, inside: Tensor | None = None, floor: float = 1e-3
-) -> Tensor:
+def likelihood_ratio(target: Tensor, references: Tensor, trained_on: Tensor) -> Tensor:
     """(M,) LiRA: how much likelier each sample's confidence is if it was trained on.
 
-    target: (M,) or (rounds, M) from the model under attack; outside: (N, …) the same from N reference
-    models that never saw the sample; inside: (N', …) from models that did (the online attack). Without it, how
-    far the target lies above the outside models (the offline attack). Rounds add up.
+    target: (M,) or (rounds, M) from the model under attack; references: (N, …) the same from N models of
+    the attacker's own; trained_on: (N, M) which of these saw which sample. Where no reference saw a
+    sample (the offline attack) the score is how far the target lies above those that did not. Spreads are pooled
+    over samples, as few references cannot give one each. Rounds add up.
     """
-    if outside.ndim != target.ndim + 1 or len(outside) < 2:
+    if references.shape[1:] != target.shape or trained_on.shape != (
+        len(references),
+        target.shape[-1],
+    ):
         raise BadInput(
-            f"references must be (N, {', '.join(map(str, target.shape))}) with N >= 2, got "
-            f"{tuple(outside.shape)}."
+            f"for a target of shape {tuple(target.shape)} references must be (N, …) of it and trained_on "
+            f"(N, {target.shape[-1]}), got {tuple(references.shape)} and {tuple(trained_on.shape)}."
         )
-    score = -_log_normal(target, outside, floor)
-    if inside is not None:
-        score = score + _log_normal(target, inside, floor)
-    else:
-        score = (target - outside.mean(0)) / outside.std(0).clamp_min(floor)
+    outside = (~trained_on).double()
+    if not (outside.sum(0) >= 1).all() or outside.sum() <= target.shape[-1]:
+        raise BadInput("every sample needs a reference that never saw it, and most of them two.")
+    mean, spread = _normal(references, outside)
+    score = (target - mean) / spread
+    if (trained_on.sum(0) >= 1).all() and trained_on.sum() > target.shape[-1]:
+        inside_mean, inside_spread = _normal(references, trained_on.double())
+        closer = ((target - inside_mean) / inside_spread).square()
+        score = (score.square() - closer) / 2 + (spread / inside_spread).log()
     return score if score.ndim == 1 else score.sum(0)
 
 
-def _log_normal(value: Tensor, sample: Tensor, floor: float) -> Tensor:
-    spread = sample.std(0).clamp_min(floor)
-    return -((value - sample.mean(0)) / spread).square() / 2 - spread.log()
+def _normal(values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean per sample over the weighted models, and one spread for all samples of a round."""
+    shape = (len(values), *[1] * (values.ndim - 2), values.shape[-1])
+    weights = weights.view(shape)
+    mean = (values * weights).sum(0) / weights.sum(0)
+    squares = ((values - mean).square() * weights).sum((0, -1))
+    freedom = weights.sum() - values.shape[-1]
+    return mean, (squares / freedom).sqrt().clamp_min(1e-6).unsqueeze(-1)
 
 
 def auc(scores: Tensor, members: Tensor) -> float:

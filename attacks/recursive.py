@@ -33,6 +33,10 @@ def _everywhere(a: Tensor) -> Tensor:
     return torch.ones_like(a, dtype=torch.bool)
 
 
+def _on(a: Tensor) -> Tensor:
+    return a > 1e-4 * a.abs().max()
+
+
 INVERSES: dict[type[nn.Module], Inverse] = {
     nn.Sigmoid: Inverse(
         lambda a: torch.logit(a, eps=_EDGE), _everywhere, lambda a: (a * (1 - a)).clamp_min(_EDGE)
@@ -42,7 +46,7 @@ INVERSES: dict[type[nn.Module], Inverse] = {
         _everywhere,
         lambda a: (1 - a.square()).clamp_min(_EDGE),
     ),
-    nn.ReLU: Inverse(lambda a: a, lambda a: a > 1e-9, lambda a: (a > 1e-9).double()),
+    nn.ReLU: Inverse(lambda a: a, lambda a: _on(a), lambda a: _on(a).double()),
     nn.Identity: Inverse(lambda a: a, _everywhere, torch.ones_like),
 }
 
