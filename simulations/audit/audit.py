@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
+from attacks.preflight import preflight
 from fedpriv.errors import BadOption, FedprivError
 from fedpriv.files import write_text
 from fedpriv.report.leakage import CEILING, DEFAULT_BOUNDS
@@ -16,7 +17,8 @@ from fedpriv.report.page import write_report
 from fedpriv.report.reading import spelled
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
-from simulations.audit.battery import STANDARD, Cell, Method, cells, methods_on, milestones
+from simulations.attack import of_run
+from simulations.audit.battery import Cell, cells, methods_on, milestones
 from simulations.audit.ladder import Tried, candidates, cheapest
 from simulations.audit.probe import Limits, OutOfTime, Pace, Starts, Trainer, probe
 from simulations.gate import Gate, gates_of
@@ -24,7 +26,8 @@ from simulations.run import deliberate_threads, simulate
 from simulations.scoring import Row
 from strategies.catalogue import SHARING_CODES
 
-TRAINING, BATTERY = 0.3, 0.65  # the shares of the time after which training and the battery end
+# The shares of the time after which training, the battery and the search for a defence end.
+TRAINING, BATTERY, DEFENCES = 0.3, 0.6, 0.85
 
 
 @dataclass
@@ -55,6 +58,7 @@ class Audit:
     rows: list[Row] = field(default_factory=list)
     left_out: list[dict[str, Any]] = field(default_factory=list)
     tried: list[Tried] = field(default_factory=list)
+    findings: list[dict[str, str]] = field(default_factory=list)
     rounds: int = 0
 
     def tell(self, text: str) -> None:
@@ -118,38 +122,45 @@ def train(work: Audit) -> None:
         simulate(work.scenario, work.folder, show)
     except OutOfTime:
         work.tell(f"training ends after round {show.done}: its share of the time is used up")
+        state = work.folder.checkpoint_state()
+        work.starts.keep(show.done + 1, state, work.folder.clients)
     work.rounds = work.folder.last_round()["round"]
 
 
 def battery(work: Audit) -> None:
     """The cells of the battery in order, as far as time goes."""
-    methods = methods_on(work.scenario.plugins)
-    wanted = [
-        c for c in cells(work.scenario, work.scenario.federation.rounds) if reachable(work, c)
-    ]
+    plugins = work.scenario.plugins
+    wanted = cells(work.scenario, work.starts.rounds)
     for index, cell in enumerate(wanted):
-        if work.clock.left(BATTERY) <= 0 and work.rows:
-            work.left_out += [{"cell": one.name, "attack": "all"} for one in wanted[index:]]
-            break
-        limits = sharing(work, (len(wanted) - index) * len(methods))
+        methods = methods_on(plugins, cell)
+        to_come = sum(len(methods_on(plugins, one)) for one in wanted[index:])
         place = RunFolder(work.folder.path / "cells" / cell.name)
+        limits = sharing(work, to_come)
         rows, skipped = probe(work.scenario, cell, methods, place, work.starts, work.pace, limits)
-        work.left_out += [{"cell": cell.name, "attack": name} for name in skipped]
-        add(work, cell, place, rows)
+        work.left_out += [{"cell": cell.name, "attack": label} for label in skipped]
+        if rows:
+            add(work, cell, place, rows)
+            work.findings += examined(place, cell)
+    write_text(work.folder.path / "preflight.json", json.dumps(work.findings, indent=1) + "\n")
+
+
+def examined(place: RunFolder, cell: Cell) -> list[dict[str, str]]:
+    """What stands in the way of an attack on a cell's first victim."""
+    seen = of_run(place).observations[0]
+    name = f"round {cell.round}, batch {cell.batch or 'as configured'}"
+    return [
+        {"observation": name, "cause": f.cause, "severity": f.severity, "says": f.detail}
+        for f in preflight(seen).findings
+    ]
 
 
 def sharing(work: Audit, attacks: int) -> Limits:
-    """Twice an even share of what is left for each of the attacks to come."""
+    """Twice an even share of what is left for each of the attacks to come; the first is always made."""
 
     def seconds() -> float:
-        left = max(0.0, work.clock.left(BATTERY))
-        return min(left, 2 * left / attacks)
+        return max(0.0, 2 * work.clock.left(BATTERY) / attacks)
 
     return Limits(seconds, work.clock.at(BATTERY if work.rows else 1.0))
-
-
-def reachable(work: Audit, cell: Cell) -> bool:
-    return cell.round == 1 or (work.starts.path / str(cell.round)).is_dir()
 
 
 def add(work: Audit, cell: Cell, place: RunFolder, rows: list[Row]) -> None:
@@ -171,17 +182,12 @@ def add(work: Audit, cell: Cell, place: RunFolder, rows: list[Row]) -> None:
 def ladder(work: Audit) -> None:
     """Each defence against what leaked worst; then the accuracy of those that pass."""
     worst = work.worst(work.crossed(work.rows)) or work.crossed(work.rows)[0]
-    number = int(worst["round"])
     batch = int(worst["batch"]) if str(worst["batch"]).isdigit() else None
-    winner = next(
-        (m for m in methods_on(work.scenario.plugins) if m.label == worst["attack"]), STANDARD[0]
-    )
+    cell = Cell(int(worst["round"]), batch)
     passing: list[tuple[int, Scenario]] = []
-    for name, defended in candidates(work.scenario):
-        if work.clock.left() <= 0:
-            work.left_out.append({"cell": f"defence {name}", "attack": "all"})
-            continue
-        one = resisted(work, name, defended, Cell(number, batch), winner)
+    choice = candidates(work.scenario)
+    for index, (name, defended) in enumerate(choice):
+        one = resisted(work, name, defended, cell, len(choice) - index)
         if one.passes:
             passing.append((len(work.tried), defended))
         work.tried.append(one)
@@ -192,21 +198,29 @@ def ladder(work: Audit) -> None:
         work.tried[index] = replace(one, accuracy=accuracy_with(work, one.name, defended))
 
 
-def resisted(work: Audit, name: str, defended: Scenario, cell: Cell, winner: Method) -> Tried:
-    """Whether a defence holds in a cell against the attack that won and against one that knows."""
-    methods = [winner, *(method for method in methods_on(defended.plugins) if method.informed)]
+def resisted(work: Audit, name: str, defended: Scenario, cell: Cell, to_come: int) -> Tried:
+    """Whether a defence holds in a cell: cheap attacks first, until one crosses the gate."""
+    methods = methods_on(defended.plugins, cell)
     place = RunFolder(work.folder.path / "defences" / name)
     plugins = " + ".join(map(spelled, defended.plugins))
-    limits = Limits(lambda: work.clock.left() / 6, work.clock.at(1.0))
+    share = work.clock.left(DEFENCES) / to_come
+    limits = Limits(
+        planned=lambda: share / len(methods),
+        deadline=time.monotonic() + share,
+        enough=lambda rows: bool(work.crossed(rows)),
+        victims=2,
+    )
     try:
         rows, skipped = probe(defended, cell, methods, place, work.starts, work.pace, limits)
     except FedprivError as error:
         return Tried(name, plugins, None, False, why=str(error))
     worst = work.worst(rows)
-    if worst is None or skipped:
-        return Tried(name, plugins, None, False, why="no time for all attacks")
+    if worst is None:
+        return Tried(name, plugins, None, False, why="no time to attack it")
     value = finite(worst[work.gates[0].metric])
-    return Tried(name, plugins, value, not work.crossed(rows))
+    held = not work.crossed(rows)
+    why = f"no time for {', '.join(skipped)}" if held and skipped else ""
+    return Tried(name, plugins, value, held and not skipped, why=why)
 
 
 def finite(value: float) -> float:

@@ -59,18 +59,19 @@ def milestones(rounds: int) -> tuple[int, ...]:
     return tuple(sorted({1, (rounds + 1) // 2, rounds}))
 
 
-def cells(scenario: Scenario, rounds: int) -> list[Cell]:
-    """Every round and batch size; single samples first, then what the clients really do.
+def cells(scenario: Scenario, rounds: Sequence[int]) -> list[Cell]:
+    """Every one of the rounds at every batch size; single samples first, then what clients really do.
 
-    Early rounds come first: an untrained model gives most away.
+    The first round comes first: an untrained model gives most away.
     """
-    early, *others = milestones(rounds)
+    early, *others = sorted(rounds)
     own = scenario.training.local_steps == 1 and scenario.training.batch_size in BATCHES
     batches = [batch for batch in (1, None, 4, 8) if batch is not None or not own]
     numbers = [early, *reversed(others)]
     return [Cell(number, batch) for batch in batches for number in numbers]
 
 
-def methods_on(plugins: Sequence[Spec]) -> list[Method]:
-    """The standard attacks, and those that know one of the plugins."""
-    return [*STANDARD, *(KNOWS[spec.name] for spec in plugins if spec.name in KNOWS)]
+def methods_on(plugins: Sequence[Spec], cell: Cell) -> list[Method]:
+    """The attacks of a cell, quick ones first: the thorough one on single samples only."""
+    standard = STANDARD if cell.batch == 1 else STANDARD[:1]
+    return [*standard, *(KNOWS[spec.name] for spec in plugins if spec.name in KNOWS)]

@@ -7,13 +7,11 @@ from clients.catalogue import PLUGINS
 from fedpriv.scenario import Scenario, from_tables
 
 LADDER: tuple[tuple[str, tuple[dict[str, Any], ...]], ...] = (
-    ("pruning-30", ({"name": "pruning", "fraction": 0.3},)),
     ("pruning-5", ({"name": "pruning", "fraction": 0.05},)),
     ("noise-0.01", ({"name": "noise", "scale": 0.01},)),
     ("spn-0.1", ({"name": "spn", "alpha2": 0.1},)),
     ("noise-0.1", ({"name": "noise", "scale": 0.1},)),
-    ("dp-eps-8", ({"name": "dp", "epsilon": 8.0},)),
-    ("dp-eps-2", ({"name": "dp", "epsilon": 2.0},)),
+    ("dp-8", ({"name": "dp", "epsilon": 8.0},)),
 )
 
 

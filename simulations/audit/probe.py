@@ -5,24 +5,28 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
 from attacks.catalogue import ATTACKS
+from clients.plugins.differential_privacy import noise_for, steps_of, turns_of
 from fedpriv.binding import parameters
 from fedpriv.observation import Observation
+from fedpriv.parts import shares_of
 from fedpriv.runfolder import RunFolder, load_state
 from fedpriv.scenario import Scenario, from_tables, merged
+from fedpriv.sections import Spec
 from fedpriv.state import State
 from fedpriv.victims import alike
-from simulations.attack import of_run, scores_of
+from simulations.attack import Recording, of_run, scores_of
 from simulations.audit.battery import Cell, Method
 from simulations.progress import PlainLines, Show
 from simulations.run import simulate
 from simulations.scoring import Row
 from strategies.rounds import Record
 
-CLIENTS = 32  # at most so many answer in a cell
+CLIENTS, FEW = 32, 5  # at most so many answer in a cell of single samples, and of batches
 
 
 class OutOfTime(Exception):
@@ -41,6 +45,11 @@ class Starts:
         place.save_model(state, {"round": before - 1})
         if clients.is_dir():
             shutil.copytree(clients, place.clients, dirs_exist_ok=True)
+
+    @property
+    def rounds(self) -> list[int]:
+        """The rounds that can be started: the first always can."""
+        return sorted({1, *(int(place.name) for place in self.path.glob("[0-9]*"))})
 
     def give(self, before: int, folder: RunFolder) -> bool:
         """Put what round `before` starts from into a folder; False for a first round, which needs nothing."""
@@ -74,22 +83,40 @@ def quiet() -> Show:
 
 
 def variant(scenario: Scenario, cell: Cell, methods: Sequence[Method]) -> Scenario:
-    """The scenario of one cell: one more round, every client asked, the truth kept."""
-    share = min(1.0, CLIENTS / scenario.federation.clients)
+    """The scenario of one cell: one more round, the truth kept, the defence as strong as in training."""
+    most = CLIENTS if cell.batch == 1 else FEW
+    share = min(1.0, most / scenario.federation.clients)
     federation = {"rounds": cell.round, "strategy": "fedavg", "fraction": share}
     above = {"name": cell.name, "audit": True, "federation": federation}
     tables = merged(scenario.plain(), {**above, "training": cell.training()})
+    tables["plugins"] = [as_in_training(spec, scenario) for spec in scenario.plugins]
     tables["attacks"] = [method.plain(cell.round) for method in methods]
     tables.pop("strategy", None)
     return from_tables(tables)
 
 
+def as_in_training(spec: Spec, scenario: Scenario) -> dict[str, Any]:
+    """A plugin's row; the ε of a whole run becomes the noise that the run's own batches get."""
+    epsilon = spec.options.get("epsilon")
+    if spec.name != "dp" or epsilon is None:
+        return spec.plain()
+    samples = min(map(len, shares_of(scenario)))
+    rate = min(1.0, scenario.training.batch_size / samples)
+    steps = steps_of(scenario, samples) * turns_of(scenario)
+    delta, kind = spec.options.get("delta", 1e-5), spec.options.get("accountant", "rdp")
+    noise = noise_for(float(epsilon), float(delta), rate, steps, str(kind))
+    options = {k: v for k, v in spec.options.items() if k not in ("epsilon", "budget")}
+    return {"name": "dp", **options, "noise-multiplier": noise}
+
+
 @dataclass(frozen=True)
 class Limits:
-    """How long one attack may take by plan, and when whatever is under way is given up."""
+    """How long one attack may take by plan, when whatever is under way ends, and what is enough."""
 
     planned: Callable[[], float]
     deadline: float
+    enough: Callable[[list[Row]], bool] = lambda rows: False
+    victims: int = CLIENTS
 
 
 def probe(
@@ -102,42 +129,54 @@ def probe(
     limits: Limits,
 ) -> tuple[list[Row], list[str]]:
     """Scores of the cell's victims, and the attacks there was no time for."""
+    samples = cell.samples(scenario)
+    if not any(pace.victims(m.label, samples, limits.planned(), 1) for m in methods):
+        return [], [method.label for method in methods]
     chosen = variant(scenario, cell, methods)
     folder.start(chosen)
     starts.give(cell.round, folder)
     simulate(chosen, folder, quiet(), resume=True)
     recording = of_run(folder)
-    samples = cell.samples(scenario)
     rows: list[Row] = []
     left_out: list[str] = []
     for method in methods:
-        attacked = 0
-        for _ in range(2):  # two victims to learn the pace when it is unknown, then the others
-            most = len(recording.observations)
-            victims = pace.victims(method.label, samples, limits.planned(), most)
-            if victims <= attacked:
-                break
-            some = recording.observations[attacked:victims]
-            started = time.monotonic()
-            try:
-                guess(method, some, folder.attacks / method.label, limits.deadline)
-            except OutOfTime:
-                break
-            pace.note(method.label, len(some), samples, time.monotonic() - started)
-            attacked = victims
-        if not attacked:
+        if limits.enough(rows):
+            break
+        if not attacked(method, recording, folder, samples, pace, limits):
             left_out.append(method.label)
         found = scores_of(folder.attacks, folder.truth, recording.about, method.label, method.name)
         rows += [{**row, "informed": method.informed} for row in found]
     return rows, left_out
 
 
+def attacked(
+    method: Method,
+    recording: Recording,
+    folder: RunFolder,
+    samples: int,
+    pace: Pace,
+    limits: Limits,
+) -> int:
+    """Attack as many victims as there is time for, and say how many; two first if the pace is unknown."""
+    done = 0
+    most = min(limits.victims, len(recording.observations))
+    for _ in range(2):
+        victims = pace.victims(method.label, samples, limits.planned(), most)
+        if victims <= done:
+            break
+        some, started = recording.observations[done:victims], time.monotonic()
+        guess(method, some, folder.attacks / method.label, limits.deadline)
+        pace.note(method.label, len(some), samples, time.monotonic() - started)
+        done = victims
+    return done
+
+
 def guess(method: Method, victims: list[Observation], out: Path, deadline: float) -> None:
-    """Attack and save; OutOfTime at the deadline, where the attack tells of its progress."""
+    """Attack and save; at the deadline the best guesses so far are taken."""
 
     def watched(part: float, loss: float) -> None:
         if time.monotonic() > deadline:
-            raise OutOfTime
+            raise KeyboardInterrupt  # which is how an attack is told to give what it has
 
     takes = parameters(ATTACKS[method.name].build)
     given = {"progress": watched} if "progress" in takes else {}
