@@ -89,7 +89,7 @@ def main() -> None:
     sizes = {name: getattr(chosen, name) for name in ("candidates", "keep", "images", "rounds")}
     data = DATASETS.build(subject.data, {}, root=None)
     model = semi_trained(subject, data, 0, lambda epoch, loss: None)
-    scorer = scorer_of(subject, Search(**sizes), data, model)
+    scorer = scorer_of(subject, Search(**sizes), data, lambda: model)
     done(scorer, Task("none", "privacy", 0, 2))  # neither side pays for the first call
 
     raced, full = Clock(scorer), Clock(scorer)

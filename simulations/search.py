@@ -13,7 +13,7 @@ from torch import nn
 
 from fedpriv.catalogue import DATASETS
 from fedpriv.data.dataset import Dataset
-from fedpriv.errors import BadData, BadOption
+from fedpriv.errors import BadOption
 from fedpriv.policies.figure import draw
 from fedpriv.policies.journal import Journal, Task
 from fedpriv.policies.policy import Policy
@@ -99,18 +99,21 @@ def search_policies(
     """
     started, places = time.monotonic(), Places(out)
     data = DATASETS.build(subject.data, {}, root=subject.root)
-    if not data.is_image:
-        raise BadData(f"Policies transform images; '{data.name}' has samples of {data.shape}.")
     facts = {**asdict(subject), **asdict(settings), "samples": _fingerprint(data)}
+    del facts["root"]
     journal = Journal({key: facts[key] for key in facts if key not in NOT_DECISIVE}, places.scores)
+    known = len(journal)
 
     def trained() -> nn.Module:
         on_stage("semi-trained model", subject.epochs)
         return semi_trained(subject, data, settings.seed, lambda epoch, loss: on_done())
 
-    model = kept_model(places.model, untrained(subject, data, settings.seed), trained)
-    _, accuracy = evaluate(model, data.x_test, data.y_test, data.normalised)
+    def model() -> nn.Module:
+        return kept_model(places.model, untrained(subject, data, settings.seed), trained)
+
     scorer = scorer_of(subject, settings, data, model)
+    judge = scorer.semi_trained
+    _, accuracy = evaluate(judge, data.x_test, data.y_test, data.normalised)
     ready = time.monotonic()
 
     def judged(spread: Spread) -> Found:
@@ -129,11 +132,12 @@ def search_policies(
         model=subject.model,
         threshold=found.threshold,
         candidates=found.candidates,
-        settings={**facts, "model-digest": digest(state_of(model)), "model-accuracy": accuracy},
+        settings={**facts, "model-digest": digest(state_of(judge)), "model-accuracy": accuracy},
         cost={
             "seconds-model": round(ready - started, 2),
             "seconds-search": round(ended - ready, 2),
             "seconds-per-candidate": round((ended - ready) / len(found.candidates), 3),
+            "scores": len(journal) - known,  # which those seconds bought; the rest was known
         },
     )
     result.save(places.out)
@@ -142,7 +146,7 @@ def search_policies(
 
 
 # More candidates, another number to keep or another rule of the race leave the scores as they are.
-NOT_DECISIVE = ("root", "candidates", "keep", "threshold", "quantile", "race", "doubts")
+NOT_DECISIVE = ("candidates", "keep", "threshold", "quantile", "race", "doubts")
 
 
 def _fingerprint(data: Dataset) -> str:

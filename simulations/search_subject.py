@@ -13,11 +13,12 @@ from torch import nn
 
 from fedpriv.catalogue import MODELS
 from fedpriv.data.dataset import Dataset
-from fedpriv.errors import BadFolder, BadOption
+from fedpriv.errors import BadData, BadFolder, BadOption
 from fedpriv.files import whole
 from fedpriv.policies.privacy_score import Reduction, Rule
 from fedpriv.policies.scorer import Scorer
 from fedpriv.policies.search import Search
+from fedpriv.policies.transforms import check_images
 from fedpriv.rng import generator, seed_of
 from fedpriv.state import state_of
 from fedpriv.training import fit
@@ -95,8 +96,16 @@ def kept_model(path: Path, model: nn.Module, make: Callable[[], nn.Module]) -> n
     return model
 
 
-def scorer_of(subject: Subject, settings: Search, data: Dataset, model: nn.Module) -> Scorer:
-    """Validation images other than those attacked, drawn once for all candidates (ATS app. A)."""
+def scorer_of(
+    subject: Subject, settings: Search, data: Dataset, make: Callable[[], nn.Module]
+) -> Scorer:
+    """The judge of all candidates, by validation images other than those attacked (ATS app. A).
+
+    `make` gives M^s, which takes minutes: only when everything else is right.
+    """
+    if not data.is_image:
+        raise BadData(f"Policies transform images; '{data.name}' has samples of {data.shape}.")
+    check_images(data.x_test)
     spare = max(0, min(ATTACKED, len(data.x_test) - max(settings.images, subject.batch)))
     x, y = data.x_test[spare:], data.y_test[spare:]
     if settings.images > len(x):
@@ -110,7 +119,7 @@ def scorer_of(subject: Subject, settings: Search, data: Dataset, model: nn.Modul
         for turn in range(settings.rounds)
     ]
     return Scorer(
-        semi_trained=model,
+        semi_trained=make(),
         untrained=untrained(subject, data, seed),
         x=x[rows],
         y=y[rows],

@@ -70,6 +70,10 @@ class Journal:
         if task.first == len(known):
             known.extend(map(float, values))
 
+    def __len__(self) -> int:
+        """How many scores are known."""
+        return sum(len(row) for rows in self.scores.values() for row in rows.values())
+
     def missing(self, policies: Sequence[str], kind: Kind, until: int) -> list[Task]:
         """What is left to do until each policy has its first `until` scores of one kind."""
         known = {policy: len(self.scores[kind].get(policy, ())) for policy in policies}

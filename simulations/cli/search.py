@@ -126,7 +126,8 @@ def search(
     if checked:
         out.print(f"S_pri and PSNR of {verify}: {checked}", highlight=False)
     seconds = found.cost["seconds-per-candidate"]
-    out.print(f"{seconds:.2f} s a candidate", highlight=False)
+    bought = found.cost["scores"]
+    out.print(f"{seconds:.2f} s a candidate, {bought} new scores", highlight=False)
     out.print(f"files: {file}, {Places(file).figure}", highlight=False, soft_wrap=True)
 
 

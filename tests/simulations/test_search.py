@@ -40,6 +40,7 @@ def test_a_search_leaves_its_policies_its_scores_and_a_figure(tmp_path):
     said = Stages()
     again = search_policies(SUBJECT, SETTINGS, out, on_stage=said)
     assert said.begun == []  # all scores and the model were there
+    assert found.cost["scores"] > 0 and again.cost["scores"] == 0
     assert again.candidates == found.candidates
 
     more = search_policies(SUBJECT, Search(candidates=10, keep=3, images=8, rounds=3), out)
@@ -67,6 +68,7 @@ def test_what_cannot_be_searched_is_refused(subject, settings, error, tmp_path):
             Subject(**{**vars(SUBJECT), **subject}),
             Search(**{**vars(SETTINGS), **settings}),
             tmp_path / "policies.json",
+            on_stage=lambda what, count: pytest.fail(f"{what} began"),
         )
 
 
