@@ -55,6 +55,11 @@ class RepresentationSharing(FedAvg):
                 f"representation.initiator is {self.wanted.initiator}, but there are "
                 f"{clients} clients, 0 to {clients - 1}."
             )
+        if self.scenario.attacks:
+            raise BadOption(
+                f"[[attacks]] are on updates, and strategy '{self.scenario.federation.strategy}' "
+                "shares codes; list attacks on codes under representation.attacks."
+            )
         coder_of(self.scenario)
         task_labels(self.scenario)
 

@@ -273,6 +273,7 @@ def test_encoders_of_columns_stay_at_home_unless_published():
     [
         ({"representation": {"initiator": 7}}, "there are 3 clients"),
         ({"representation": {"layer": "fc9"}}, "no layer 'fc9'"),
+        ({"attacks": [{"name": "dlg"}]}, "under representation.attacks"),
         (
             {"data": {"options": {"kind": "images"}}, "federation": {"strategy": "vertical"}},
             "table",
