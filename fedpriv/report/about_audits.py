@@ -5,6 +5,8 @@ from typing import Any
 from fedpriv.report.parts import Cell, Section, Table
 from fedpriv.report.reading import Run
 
+PASSES = {True: Cell("passes", "good"), False: Cell("falls", "bad"), None: Cell("undecided")}
+
 
 def audit_section(run: Run) -> Section:
     """Empty for a run that is no audit."""
@@ -32,7 +34,7 @@ def _defences(found: dict[str, Any]) -> Table:
     """What was tried where it leaked worst, mild to strong."""
     rows = []
     for one in found.get("defences", []):
-        passes = Cell("passes", "good") if one["passes"] else Cell("falls", "bad")
+        passes = PASSES[one["passes"]]
         best = " (cheapest)" if one["name"] == found.get("cheapest") else ""
         worst = "–" if one["worst"] is None else f"{one['worst']:.2f}"
         accuracy = "–" if one["accuracy"] is None else f"{one['accuracy']:.1%}"

@@ -114,6 +114,8 @@ def _way_out(run: Run) -> str:
     """What an audit found to be the cheapest defence that passes."""
     tried = run.audit.get("defences", [])
     best = next((one for one in tried if one["name"] == run.audit.get("cheapest")), None)
+    if best is None and any(one["passes"] is None for one in tried):
+        return "There was no time to find out which defence passes; give the audit more minutes."
     if best is None:
         return "None of the defences that were tried passes the gate." if tried else ""
     text = f"The cheapest defence that passes is {best['plugins']}"

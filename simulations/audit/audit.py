@@ -26,8 +26,8 @@ from simulations.run import deliberate_threads, simulate
 from simulations.scoring import Row
 from strategies.catalogue import SHARING_CODES
 
-# The shares of the time after which training, the battery and the search for a defence end.
-TRAINING, BATTERY, DEFENCES = 0.3, 0.6, 0.85
+TRAINING, BATTERY = 0.3, 0.6  # the shares of the time after which training and the battery end
+WORDS = {True: "passes", False: "falls", None: "undecided"}
 
 
 @dataclass
@@ -192,7 +192,7 @@ def ladder(work: Audit) -> None:
             passing.append((len(work.tried), defended))
         work.tried.append(one)
         shown = "–" if one.worst is None else f"{one.worst:.2f}"
-        work.tell(f"defence {name}: worst {shown}, {'passes' if one.passes else 'falls'} {one.why}")
+        work.tell(f"defence {name}: worst {shown}, {WORDS[one.passes]} {one.why}".rstrip())
     for index, defended in passing:
         one = work.tried[index]
         work.tried[index] = replace(one, accuracy=accuracy_with(work, one.name, defended))
@@ -203,24 +203,29 @@ def resisted(work: Audit, name: str, defended: Scenario, cell: Cell, to_come: in
     methods = methods_on(defended.plugins, cell)
     place = RunFolder(work.folder.path / "defences" / name)
     plugins = " + ".join(map(spelled, defended.plugins))
-    share = work.clock.left(DEFENCES) / to_come
+    spare = sum(
+        record["seconds"] for record in work.folder.rounds()
+    )  # to train with one that passes
+    share = max(0.0, work.clock.left() - spare) / to_come
     limits = Limits(
         planned=lambda: share / len(methods),
         deadline=time.monotonic() + share,
         enough=lambda rows: bool(work.crossed(rows)),
         victims=2,
+        least=1 if share else 0,
     )
     try:
         rows, skipped = probe(defended, cell, methods, place, work.starts, work.pace, limits)
     except FedprivError as error:
-        return Tried(name, plugins, None, False, why=str(error))
+        return Tried(name, plugins, None, None, why=str(error))
     worst = work.worst(rows)
     if worst is None:
-        return Tried(name, plugins, None, False, why="no time to attack it")
+        return Tried(name, plugins, None, None, why="no time to attack it")
     value = finite(worst[work.gates[0].metric])
-    held = not work.crossed(rows)
-    why = f"no time for {', '.join(skipped)}" if held and skipped else ""
-    return Tried(name, plugins, value, held and not skipped, why=why)
+    if work.crossed(rows):
+        return Tried(name, plugins, value, False)
+    why = f"left out: {', '.join(skipped)}" if skipped else ""
+    return Tried(name, plugins, value, None if skipped else True, why=why)
 
 
 def finite(value: float) -> float:

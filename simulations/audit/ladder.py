@@ -17,12 +17,12 @@ LADDER: tuple[tuple[str, tuple[dict[str, Any], ...]], ...] = (
 
 @dataclass(frozen=True)
 class Tried:
-    """A defence, the worst leak it let through, and what is left of accuracy."""
+    """A defence, the worst leak it let through, and what is left of accuracy; `passes` None is undecided."""
 
     name: str
     plugins: str
     worst: float | None
-    passes: bool
+    passes: bool | None
     accuracy: float | None = None
     why: str = ""
 

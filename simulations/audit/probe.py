@@ -116,7 +116,8 @@ class Limits:
     planned: Callable[[], float]
     deadline: float
     enough: Callable[[list[Row]], bool] = lambda rows: False
-    victims: int = CLIENTS
+    victims: int = CLIENTS  # at most
+    least: int = 0
 
 
 def probe(
@@ -130,7 +131,8 @@ def probe(
 ) -> tuple[list[Row], list[str]]:
     """Scores of the cell's victims, and the attacks there was no time for."""
     samples = cell.samples(scenario)
-    if not any(pace.victims(m.label, samples, limits.planned(), 1) for m in methods):
+    slots = [pace.victims(method.label, samples, limits.planned(), 1) for method in methods]
+    if not limits.least and not any(slots):
         return [], [method.label for method in methods]
     chosen = variant(scenario, cell, methods)
     folder.start(chosen)
@@ -142,8 +144,9 @@ def probe(
     for method in methods:
         if limits.enough(rows):
             break
-        if not attacked(method, recording, folder, samples, pace, limits):
-            left_out.append(method.label)
+        victims, cut = attacked(method, recording, folder, samples, pace, limits)
+        if cut or not victims:
+            left_out.append(f"{method.label} (cut short)" if victims else method.label)
         found = scores_of(folder.attacks, folder.truth, recording.about, method.label, method.name)
         rows += [{**row, "informed": method.informed} for row in found]
     return rows, left_out
@@ -156,23 +159,27 @@ def attacked(
     samples: int,
     pace: Pace,
     limits: Limits,
-) -> int:
-    """Attack as many victims as there is time for, and say how many; two first if the pace is unknown."""
-    done = 0
+) -> tuple[int, bool]:
+    """Attack as many victims as there is time for; how many, and whether the deadline cut it short.
+
+    When the pace is unknown, two victims come first.
+    """
+    done, cut = 0, False
     most = min(limits.victims, len(recording.observations))
     for _ in range(2):
         victims = pace.victims(method.label, samples, limits.planned(), most)
+        victims = max(victims, min(limits.least, most))
         if victims <= done:
             break
         some, started = recording.observations[done:victims], time.monotonic()
-        guess(method, some, folder.attacks / method.label, limits.deadline)
+        cut |= guess(method, some, folder.attacks / method.label, limits.deadline)
         pace.note(method.label, len(some), samples, time.monotonic() - started)
         done = victims
-    return done
+    return done, cut
 
 
-def guess(method: Method, victims: list[Observation], out: Path, deadline: float) -> None:
-    """Attack and save; at the deadline the best guesses so far are taken."""
+def guess(method: Method, victims: list[Observation], out: Path, deadline: float) -> bool:
+    """Attack and save; at the deadline the best guesses so far are taken, and True is returned."""
 
     def watched(part: float, loss: float) -> None:
         if time.monotonic() > deadline:
@@ -181,10 +188,13 @@ def guess(method: Method, victims: list[Observation], out: Path, deadline: float
     takes = parameters(ATTACKS[method.name].build)
     given = {"progress": watched} if "progress" in takes else {}
     attack = ATTACKS.build(method.name, method.options, **given)
+    cut = False
     for group in alike(victims):
         found = attack(group)
         for number, name in enumerate(found.names):
             found.of(number).save(out / f"{name}.npz")
+        cut |= bool(found.extra.get("interrupted"))
+    return cut
 
 
 class Trainer(PlainLines):
