@@ -45,5 +45,8 @@ def _defences(found: dict[str, Any]) -> Table:
 
 
 def _left_out(found: dict[str, Any]) -> Table:
-    rows = [(one["cell"], one["attack"]) for one in found.get("left-out", [])]
-    return Table("Left out, for want of time", ("cell", "attack"), rows)
+    cells: dict[str, list[str]] = {}
+    for one in found.get("left-out", []):
+        cells.setdefault(one["cell"], []).append(one["attack"])
+    rows = [(cell, ", ".join(attacks)) for cell, attacks in cells.items()]
+    return Table("Left out, for want of time", ("cell", "attacks"), rows)

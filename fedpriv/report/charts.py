@@ -45,7 +45,7 @@ def accuracy_by_round(runs: Sequence[Run]) -> Chart:
         data.append(_line(run.name, rounds, values, index))
         rows += [(run.name, *pair) for pair in zip(rounds, map(percent, values), strict=True)]
     layout = {
-        "xaxis": {"title": {"text": "round"}},
+        "xaxis": _round_axis(max((max(line["x"], default=1) for line in data), default=1)),
         "yaxis": {"title": {"text": "accuracy"}, "tickformat": ".0%"},
         "showlegend": len(data) > 1,
     }
@@ -80,7 +80,7 @@ def leakage_by_round(scores: pd.DataFrame, what: Measure, several: bool) -> Char
             for at, n in points
         ]
     layout: dict[str, Any] = {
-        "xaxis": {"title": {"text": "round"}},
+        "xaxis": _round_axis(max((max(line["x"], default=1) for line in data), default=1)),
         "yaxis": {"title": {"text": _axis(what)}},
         "showlegend": True,
     }
@@ -182,6 +182,11 @@ def _line(name: str, x: Sequence[Any], y: Sequence[Any], index: int) -> dict[str
 def _axis(what: Measure) -> str:
     unit = f" ({what.unit})" if what.unit else ""
     return f"{what.name}{unit}, {'higher' if what.high else 'lower'} leaks more"
+
+
+def _round_axis(last: int) -> dict[str, Any]:
+    """Whole rounds, at most about ten marks."""
+    return {"title": {"text": "round"}, "tick0": 0, "dtick": max(1, math.ceil(last / 10))}
 
 
 def _bound_line(bound: float) -> dict[str, Any]:

@@ -19,6 +19,7 @@ function themed(figure) {
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
     font: { color: ink, family: "system-ui, sans-serif" },
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: line, activecolor: ink },
     margin: { l: 60, r: narrow ? 20 : 50, t: 20, b: 50 },
     ...copy.layout,
     legend: { orientation: "h", y: -0.25, ...copy.layout.legend },

@@ -77,10 +77,10 @@ def _leak(scores: pd.DataFrame, what: Measure, several: bool) -> str:
         f"with the attack {worst['attack']}"
     )
     if what.bound is None:
-        return f"{numbers.count} samples were attacked; {reached}."
+        return f"There are {numbers.count} reconstructions; {reached}."
     side = "above" if what.high else "below"
     return (
-        f"A curious server rebuilt {numbers.over} of {numbers.count} attacked samples "
+        f"A curious server got {numbers.over} of {numbers.count} reconstructions "
         f"{side} {what.shown(what.bound)} ({numbers.share:.0%}, 95 % interval "
         f"{numbers.share_low:.0%} to {numbers.share_high:.0%}); {reached}."
     )

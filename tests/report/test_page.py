@@ -47,7 +47,7 @@ def without_scripts(text: str) -> str:
 def test_a_leak_is_red_and_named(make_run):
     text = page_of(read_material([make_run(psnr=30.0).path]))
     assert 'class="verdict red"' in text
-    assert "rebuilt 12 of 12 attacked samples above 20.0 dB" in text
+    assert "got 12 of 12 reconstructions above 20.0 dB" in text
     assert "client 0 in round 1, reached 30.0 dB PSNR with the attack dlg" in text
 
 
