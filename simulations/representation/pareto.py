@@ -1,21 +1,26 @@
 """Which way of sharing leaks least for what it learns? Every run on one data set in one picture.
 
-Privacy is the mean error of the strongest attack on a run, utility its accuracy. Codes and updates meet
+Privacy is the median error of the strongest attack on a run, utility its accuracy. Codes and updates meet
 in the same units, squared differences of pixels in [0, 1], so that they stand beside each other.
+Runs and sweeps are read from their folders.
 """
 
 import csv
-import math
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from fedpriv.errors import BadFolder
-from fedpriv.files import whole, write_text
+from fedpriv.files import write_text
 from fedpriv.metrics.tradeoff import pareto
 from fedpriv.runfolder import RunFolder
+from fedpriv.scenario import Scenario
 from simulations.representation.assess import table_text
 from strategies.catalogue import SHARING_CODES
+
+ANALYSES = ("mask-overlap",)  # told a part of what is secret: no attack
+Cells = Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -23,6 +28,7 @@ class Point:
     """One run: what it learned, and how wrong its strongest attacker stays."""
 
     data: str
+    samples: int | None  # training samples, where a scenario takes fewer than all
     way: str  # what is shared: codes, columns or updates
     run: str
     plugins: str
@@ -31,131 +37,110 @@ class Point:
     attack: str
     front: bool = False
 
+    @property
+    def kind(self) -> str:
+        return f"{self.way}: {self.plugins}"
 
-def strongest(
-    rows: Iterable[dict[str, str]], spare: Sequence[str] = ()
-) -> tuple[float, str] | None:
-    """The lowest mean MSE of any attack in a scores.csv, and which attack it is."""
+
+def error_of(row: Cells) -> float | None:
+    """The MSE of a guess; from its PSNR for pictures, whose files need not hold both."""
+    if row.get("psnr"):
+        return 10 ** (-float(row["psnr"]) / 10)
+    return float(row["mse"]) if row.get("mse") else None
+
+
+def strongest(rows: Iterable[Cells]) -> tuple[float, str] | None:
+    """The lowest median MSE of any attack, and which attack it is."""
     values: dict[str, list[float]] = {}
     for row in rows:
         value = error_of(row)
-        if value is not None and not row["attack"].startswith(tuple(spare) or ("\0",)):
+        if value is not None and not row["attack"].startswith(ANALYSES):
             values.setdefault(row["attack"], []).append(value)
-    means = {attack: sum(found) / len(found) for attack, found in values.items()}
-    return min(((mse, attack) for attack, mse in means.items()), default=None)
+    medians = {attack: statistics.median(found) for attack, found in values.items()}
+    return min(((mse, attack) for attack, mse in medians.items()), default=None)
 
 
-def error_of(row: dict[str, str]) -> float | None:
-    """The MSE of a guess, from its PSNR where a file has no MSE."""
-    if row.get("mse"):
-        return float(row["mse"])
-    if row.get("psnr"):
-        return 10 ** (-float(row["psnr"]) / 10)
-    return None
+def rows_of(path: Path) -> list[dict[str, str]]:
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
 
 
-def point_of(folder: RunFolder, name: str) -> Point | None:
-    """The run's point; None when nothing was attacked."""
-    if not folder.scores_file.exists() or not folder.rounds():
-        return None
-    scenario = folder.scenario()
-    with folder.scores_file.open(newline="") as file:
-        found = strongest(csv.DictReader(file), spare=("mask-overlap",))  # an analysis, no attack
+def made(
+    scenario: Scenario, run: str, plugins: str, accuracy: float, found: tuple[float, str] | None
+) -> list[Point]:
+    """The point of a run; none when nothing was attacked."""
     if found is None:
-        return None
-    strategy = scenario.federation.strategy
+        return []
+    strategy, data = scenario.federation.strategy, scenario.data
     way = {"representation": "codes", "vertical": "columns"}.get(strategy, "updates")
-    return Point(
-        data=scenario.data.name,
-        way=way,
-        run=name,
-        plugins=" + ".join(spec.name for spec in scenario.plugins) or "none",
-        accuracy=accuracy_of(folder.rounds()[-1], strategy),
-        mse=found[0],
-        attack=found[1],
-    )
+    return [Point(data.name, data.limit, way, run, plugins, accuracy, found[0], found[1])]
 
 
-def accuracy_of(record: dict, strategy: str) -> float:
+def points_of_run(folder: RunFolder, name: str) -> list[Point]:
+    rounds = folder.rounds()
+    if not rounds:
+        return []
+    scenario = folder.scenario()
+    plugins = " + ".join(spec.name for spec in scenario.plugins) or "none"
+    accuracy = accuracy_of(rounds[-1], scenario.federation.strategy)
+    return made(scenario, name, plugins, accuracy, strongest(rows_of(folder.scores_file)))
+
+
+def accuracy_of(record: Mapping[str, float], strategy: str) -> float:
     """On clean codes where parties use the classifier themselves, else as measured."""
     if strategy in SHARING_CODES:
         return float(record.get("train-accuracy-clean", record["accuracy"]))
     return float(record["accuracy"])
 
 
-def points_in(folders: Sequence[Path]) -> list[Point]:
-    """The points of run folders and of the variants below them, the best of each data set marked."""
+def points_of_sweep(folder: Path) -> list[Point]:
+    """One point for every defence and value of a sweep's results.csv."""
+    scenario = RunFolder(folder).scenario()
+    cells: dict[tuple[str, str], list[dict[str, str]]] = {}
+    for row in rows_of(folder / "results.csv"):
+        if row.get("accuracy") and row.get("psnr"):
+            cells.setdefault((row["defence"], row.get("value", "")), []).append(row)
     found: list[Point] = []
-    for folder in folders:
-        if not folder.is_dir():
-            raise BadFolder(f"'{folder}' is no folder; give the folders of runs.")
-        places = [folder, *sorted(path for path in folder.iterdir() if path.is_dir())]
-        for place in places:
-            if (place / "scenario.toml").exists():
-                name = place.name if place == folder else f"{folder.name}/{place.name}"
-                point = point_of(RunFolder(place), name)
-                found += [] if point is None else [point]
-    return marked(found)
+    for (defence, value), rows in cells.items():
+        accuracy = statistics.fmean(float(row["accuracy"]) for row in rows)
+        name = f"{folder.name}/{defence} {value}".strip()
+        found += made(scenario, name, defence, accuracy, strongest(rows))
+    return found
+
+
+def points_in(folders: Sequence[Path]) -> list[Point]:
+    """The points of sweeps, runs and the variants below them, the best of each data set marked."""
+    return marked([point for folder in folders for point in _points(folder)])
+
+
+def _points(folder: Path) -> Iterator[Point]:
+    if not folder.is_dir():
+        raise BadFolder(f"'{folder}' is no folder; give the folders of runs or sweeps.")
+    if (folder / "results.csv").exists():
+        yield from points_of_sweep(folder)
+        return
+    for place in (folder, *sorted(path for path in folder.iterdir() if path.is_dir())):
+        if (place / "scenario.toml").exists():
+            name = place.name if place == folder else f"{folder.name}/{place.name}"
+            yield from points_of_run(RunFolder(place), name)
 
 
 def marked(points: Sequence[Point]) -> list[Point]:
     """The same points, those on the front of their data set marked (RAN fig. 3)."""
-    found = []
+    found: list[Point] = []
     for data in dict.fromkeys(point.data for point in points):
         same = [point for point in points if point.data == data]
         best = set(pareto([(point.accuracy, point.mse) for point in same]))
-        found += [Point(**{**asdict(point), "front": i in best}) for i, point in enumerate(same)]
+        found += [replace(point, front=i in best) for i, point in enumerate(same)]
     return found
-
-
-def draw(points: Sequence[Point], path: Path) -> None:
-    """One panel a data set: accuracy against error, a colour for each kind of defence."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    names = list(dict.fromkeys(point.data for point in points))
-    columns = min(3, len(names))
-    rows = math.ceil(len(names) / columns)
-    figure, axes = plt.subplots(
-        rows, columns, figsize=(4.6 * columns, 3.6 * rows), squeeze=False, layout="constrained"
-    )
-    kinds = list(dict.fromkeys(f"{point.way}: {point.plugins}" for point in points))
-    colours = {kind: f"C{number % 10}" for number, kind in enumerate(kinds)}
-    shapes = {"codes": "o", "columns": "s", "updates": "^"}
-    for axis, data in zip(axes.flat, names, strict=False):
-        same = [point for point in points if point.data == data]
-        front = sorted((p for p in same if p.front), key=lambda point: point.accuracy)
-        axis.plot([p.accuracy for p in front], [p.mse for p in front], color="0.7", zorder=1)
-        for point in same:
-            kind = f"{point.way}: {point.plugins}"
-            axis.scatter(
-                point.accuracy,
-                point.mse,
-                color=colours[kind],
-                marker=shapes[point.way],
-                label=kind,
-                zorder=2,
-            )
-        axis.set(title=data, xlabel="accuracy", ylabel="MSE of the best attack", yscale="log")
-    for axis in list(axes.flat)[len(names) :]:
-        axis.set_axis_off()
-    handles = {
-        label: handle
-        for axis in axes.flat
-        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
-    }
-    figure.legend(
-        handles.values(), handles.keys(), loc="outside lower center", ncols=3, fontsize="small"
-    )
-    with whole(path) as beside:
-        figure.savefig(beside, format="png", dpi=120)
-    plt.close(figure)
 
 
 def write_pareto(folders: Sequence[Path], out: Path) -> list[Point]:
     """pareto.csv and pareto.png of the runs in `folders`, written into `out`."""
+    from simulations.representation.fronts import draw
+
     points = points_in(folders)
     if not points:
         raise BadFolder(

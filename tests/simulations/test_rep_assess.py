@@ -1,6 +1,7 @@
 """Runs that share codes, from scenario to summary and picture."""
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -123,7 +124,7 @@ def test_pareto_has_a_point_for_each_attacked_run(finished, tmp_path):
 
 def test_the_front_is_marked_for_each_data_set(finished):
     a, b = points_in([finished[0]])
-    better = type(a)(**{**vars(a), "accuracy": 2.0, "mse": 9.0})
+    better = replace(a, accuracy=2.0, mse=9.0)
     assert [point.front for point in marked([a, b, better])] == [False, False, True]
 
 
@@ -133,8 +134,19 @@ def test_the_strongest_attack_counts_and_an_analysis_does_not():
         {"attack": "gan", "psnr": "10"},
         {"attack": "mask-overlap rate=1.0", "mse": "0.01"},
     ]
-    assert strongest(rows, spare=("mask-overlap",)) == (pytest.approx(0.1), "gan")
+    assert strongest(rows) == (pytest.approx(0.1), "gan")
     assert strongest([]) is None
+
+
+def test_a_sweep_has_a_point_for_each_value_of_each_defence(tmp_path):
+    (tmp_path / "scenario.toml").write_text('name = "s"\n[data]\nname = "synthetic"\n')
+    (tmp_path / "results.csv").write_text(
+        "defence,value,attack,accuracy,psnr\n"
+        "noise,0.1,dlg,0.5,20\nnoise,0.1,noise-aware,0.5,30\nnoise,1.0,dlg,0.2,10\nnoise,2.0,dlg,,\n"
+    )
+    first, second = points_in([tmp_path])
+    assert (first.way, first.attack) == ("updates", "noise-aware")
+    assert first.mse == pytest.approx(1e-3) and second.mse == pytest.approx(0.1)
 
 
 def test_a_folder_without_attacked_runs_is_refused(tmp_path):

@@ -1,0 +1,52 @@
+"""The picture of pareto.csv: a panel for each data set, a colour for each kind of defence."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib
+
+from fedpriv.files import whole
+from simulations.representation.pareto import Point
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+
+SHAPES = {"codes": "o", "columns": "s", "updates": "^"}
+
+
+def draw(points: Sequence[Point], path: Path) -> None:
+    """Accuracy to the right, the error of the strongest attack upwards: top right is best."""
+    names = list(dict.fromkeys(point.data for point in points))
+    columns = min(3, len(names))
+    rows = math.ceil(len(names) / columns)
+    figure, axes = plt.subplots(
+        rows, columns, figsize=(4.6 * columns, 3.6 * rows + 1), squeeze=False, layout="constrained"
+    )
+    kinds = list(dict.fromkeys(point.kind for point in points))
+    palette = matplotlib.colormaps["tab20"]
+    colours = {kind: palette(number % 20) for number, kind in enumerate(kinds)}
+    shown = {}
+    for axis, data in zip(axes.flat, names, strict=False):
+        same = [point for point in points if point.data == data]
+        front = sorted((p for p in same if p.front), key=lambda point: point.accuracy)
+        axis.plot([p.accuracy for p in front], [p.mse for p in front], color="0.7", zorder=1)
+        for point in same:
+            shown[point.kind] = axis.scatter(
+                point.accuracy,
+                point.mse,
+                color=colours[point.kind],
+                marker=SHAPES[point.way],
+                zorder=2,
+            )
+        axis.set(
+            title=data, xlabel="accuracy", ylabel="median MSE of the best attack", yscale="log"
+        )
+    for axis in list(axes.flat)[len(names) :]:
+        axis.set_axis_off()
+    figure.legend(
+        shown.values(), shown.keys(), loc="outside lower center", ncols=3, fontsize="small"
+    )
+    with whole(path) as beside:
+        figure.savefig(beside, format="png", dpi=120)
+    plt.close(figure)
