@@ -69,10 +69,13 @@ def gradient_matrix(module: nn.Module, d: Tensor, shape: tuple[int, ...]) -> Ten
     if isinstance(module, nn.Linear):
         return torch.einsum("o,ni->oin", d, units).flatten(0, 1)
     assert isinstance(module, nn.Conv2d) and not isinstance(module.padding, str)
-    patches = nn.functional.unfold(
-        units, module.kernel_size, module.dilation, module.padding, module.stride
-    )
-    return torch.einsum("op,nkp->okn", d.view(module.out_channels, -1), patches).flatten(0, 1)
+    d, parts = d.view(module.out_channels, -1), []
+    for some in units.split(256):  # patches of all units at once would take gigabytes
+        patches = nn.functional.unfold(
+            some, module.kernel_size, module.dilation, module.padding, module.stride
+        )
+        parts.append(torch.einsum("op,nkp->okn", d, patches))
+    return torch.cat(parts, 2).flatten(0, 1)
 
 
 def solved(rows: Tensor, values: Tensor) -> Tensor:

@@ -22,7 +22,10 @@ class Setting:
 
 class Optimizer(Protocol):
     lr: float
-    stuck: Tensor | None  # (V,) rows that cannot improve any more, if the method can tell
+
+    @property
+    def stuck(self) -> Tensor | None:
+        """(V,) rows that cannot improve any more, if the method can tell."""
 
     def step(self, free: list[Tensor], evaluate: Evaluate) -> Tensor:
         """Change the unknowns in place; the losses (V,) at the point before."""
