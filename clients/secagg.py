@@ -41,7 +41,9 @@ def masked(message: Message, context: Context, call_next: CallNext) -> Message:
 def own_copy(message: Message) -> Message:
     """The message with a configuration of its own: Flower's mod takes entries out of it."""
     records = RecordDict(dict(message.content))
-    records[RECORD_KEY_CONFIGS] = ConfigRecord(dict(message.content[RECORD_KEY_CONFIGS]))
+    records[RECORD_KEY_CONFIGS] = ConfigRecord(
+        dict(message.content.config_records[RECORD_KEY_CONFIGS])
+    )
     return Message(records, metadata=message.metadata)  # type: ignore[call-overload]
 
 

@@ -184,7 +184,9 @@ class Noting:
         replies = list(self.grid.send_and_receive(messages, timeout=timeout))
         for reply in replies:
             if reply.has_error():
-                self.errors[reply.metadata.src_node_id] = reply.error.reason
+                self.errors[reply.metadata.src_node_id] = reply.error.reason or str(
+                    reply.error.code
+                )
         return replies
 
 

@@ -98,23 +98,27 @@ def run(
     from fedpriv.errors import BadFolder
     from fedpriv.runfolder import RunFolder, new_folder
     from fedpriv.scenario import read
-    from simulations.deploy.submission import carried_out, submitted
+    from simulations.deploy.submission import carried_out, fitted, submitted
+
+    def tell(line: str) -> None:
+        err.print(line, highlight=False, soft_wrap=True)
 
     if resume and target is None:
         raise BadFolder("--resume needs --out, the folder of the run to continue.")
     chosen = read(scenario, settings or [], profile)
-    place = RunFolder(target) if target else new_folder(chosen.name)
     started = engine_of(engine, file, folder)
+    chosen = fitted(started, chosen, tell)
+    place = RunFolder(target) if target else new_folder(chosen.name)
     number = submitted(started, chosen, place.path, resume=resume)
-    err.print(f"run {number} -> {place.path}", highlight=False, soft_wrap=True)
+    tell(f"run {number} -> {place.path}")
     if detach:
         return
-    results = carried_out(
-        started, number, chosen, place, lambda line: err.print(line, highlight=False)
-    )
+    results = carried_out(started, number, chosen, place, tell)
     if as_json:
         typer.echo(json.dumps(results))
         return
+    for row in results.get("scores", []):
+        tell(f"{row['attack']}  round {row['round']}  client {row['node']}  {row['psnr']:.1f} dB")
     out.print(f"run {number}: {results['status']}; run folder: {place.path}", soft_wrap=True)
 
 

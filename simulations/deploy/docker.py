@@ -68,6 +68,9 @@ class Containers:
         self.compose("cp", "superlink:/trust/ca.crt", str(certificate), capture=True)
         return Control(address, certificate)
 
+    def truths(self) -> list[Path]:
+        return []
+
     def seen_by_server(self, out: Path) -> str:
         """The run folder as the ServerApp's container sees it: below ./runs, mounted at /runs."""
         known = {**dotenv(self.file.parent / ".env"), **os.environ}

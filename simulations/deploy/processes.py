@@ -143,6 +143,9 @@ class Processes:
     def seen_by_server(self, out: Path) -> str:
         return str(out.resolve())
 
+    def truths(self) -> list[Path]:
+        return sorted((self.folder / "volumes").glob("client-*-state/truth"))
+
     def log(self, service: str) -> Path:
         """The log file of a service."""
         found = self.deployment()

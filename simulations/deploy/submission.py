@@ -1,15 +1,21 @@
 """A run on a real federation: submitted, followed round by round, and its real end reported."""
 
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from clients.bundle import own_bundle
-from fedpriv.errors import WorkFailed
+from fedpriv.errors import BadInput, WorkFailed
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
+from simulations.attack import Failure, attack_run
 from simulations.deploy.control import Control, Status
+from simulations.follow import following
 from simulations.progress import described
+from simulations.scoring import Row
+from simulations.sums import join_truths
 
 Tell = Callable[[str], None]
 
@@ -21,6 +27,27 @@ class Engine(Protocol):
 
     def seen_by_server(self, out: Path) -> str:
         """A run folder as the ServerApp sees it."""
+
+    def truths(self) -> Iterable[Path]:
+        """Folders in which clients of this machine keep the truth, if their owner lets them."""
+
+
+def fitted(engine: Engine, scenario: Scenario, tell: Tell) -> Scenario:
+    """The scenario for the clients that are there."""
+    online = sum(how == "online" for _, how, _ in engine.control().nodes())
+    if scenario.variants:
+        raise BadInput(
+            f"Scenario '{scenario.name}' has variants; a federation takes one run at a time. Give a "
+            "scenario without [[variants]], and its settings with --set."
+        )
+    if not online:
+        raise WorkFailed("No client is online; `fedpriv deploy status` shows the services.")
+    federation = scenario.federation
+    if online >= federation.clients:
+        return scenario
+    tell(f"the scenario wants {federation.clients} clients; going on with the {online} online")
+    least = min(federation.min_clients, online)
+    return replace(scenario, federation=replace(federation, clients=online, min_clients=least))
 
 
 def submitted(engine: Engine, scenario: Scenario, out: Path, *, resume: bool = False) -> int:
@@ -37,7 +64,8 @@ def carried_out(
     engine: Engine, run: int, scenario: Scenario, folder: RunFolder, tell: Tell
 ) -> dict[str, Any]:
     """What came of a run; WorkFailed with the last words of the ServerApp when it failed."""
-    status = finished(engine, run, folder, scenario.federation.rounds, tell)
+    with following(folder, scenario):
+        status = finished(engine, run, folder, scenario.federation.rounds, tell)
     rounds = folder.rounds()
     if not status.good:
         last = "".join(engine.control().log(run)).strip().splitlines()[-12:]
@@ -45,7 +73,24 @@ def carried_out(
             f"Run {run} ended as {status} after {len(rounds)} of {scenario.federation.rounds} "
             f"rounds. {status.details}\n" + "\n".join(last)
         )
-    return {"run": run, "status": str(status), "folder": str(folder.path), "rounds": rounds}
+    results = {"run": run, "status": str(status), "folder": str(folder.path), "rounds": rounds}
+    if scenario.attacks and folder.observations.is_dir():
+        results["scores"], failures = attacked(engine, scenario, folder)
+        results["attacks-failed"] = [vars(failure) for failure in failures]
+    return results
+
+
+def attacked(
+    engine: Engine, scenario: Scenario, folder: RunFolder
+) -> tuple[list[Row], list[Failure]]:
+    """The scenario's attacks on what the server saw, scored where clients of this machine kept the truth."""
+    for source in engine.truths():
+        folder.truth.mkdir(mode=0o700, exist_ok=True)
+        for path in source.glob("*.npz"):
+            shutil.copy(path, folder.truth / path.name)
+    if scenario.federation.secagg:
+        join_truths(folder, scenario.federation.clients)
+    return attack_run(folder, scenario)
 
 
 def finished(engine: Engine, run: int, folder: RunFolder, last: int, tell: Tell) -> Status:
