@@ -121,7 +121,7 @@ def _gallery(runs: list[Run], what: Measure) -> Section:
     each = max(4, GALLERY // max(1, len(runs)))
     found = [tile for run in runs for tile in tiles(run, what, each, named=len(runs) > 1)]
     total = sum(len(run.scores) for run in runs)
-    words = f"The worst leaks first: {len(found)} of {total} attacked samples."
+    words = f"The worst leaks first: {len(found)} of {total} reconstructions."
     return Section("gallery", "What the server could see", words, tiles=found)
 
 

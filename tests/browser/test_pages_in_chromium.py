@@ -1,0 +1,107 @@
+"""Pages as a reader's browser sees them; needs Chromium, so it is no part of the quick tests.
+
+With AXE_JS, the path of axe-core's axe.min.js, accessibility is checked too.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fedpriv.scenario import from_tables
+from simulations.api import run
+
+SCENARIO = {
+    "name": "seen",
+    "seed": 3,
+    "data": {"name": "mnist-5k", "limit": 400},
+    "training": {"lr": 0.1, "batch-size": 1, "local-steps": 1},
+    "federation": {"clients": 4, "rounds": 2, "backend": "inline"},
+    "attacks": [{"name": "quick", "tv": 0.01, "steps": 60, "rounds": "first"}],
+}
+
+pytestmark = [pytest.mark.deployed, pytest.mark.timeout(1200)]
+
+
+def serious(page) -> list[str]:
+    """What axe-core finds to be serious or critical; nothing when it is not there."""
+    script = os.environ.get("AXE_JS")
+    if not script:
+        return []
+    page.run(Path(script).read_text("utf-8") + ";0")
+    found = page.run("axe.run().then(r => JSON.stringify(r.violations.map(v => [v.impact, v.id])))")
+    return [name for impact, name in json.loads(found) if impact in ("serious", "critical")]
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
+def test_a_report_opens_clean(page, tmp_path, width, dark):
+    result = run(from_tables(SCENARIO), out=tmp_path / "run", quiet=True)
+    page.size(width, dark=dark)
+    page.open(result.report.as_uri())
+    page.until("document.querySelectorAll('.chart svg.main-svg').length > 0")
+    assert page.complaints == []
+    outside = [url for url in page.requests if not url.startswith(("data:", "file:", "blob:"))]
+    assert outside == []
+    assert page.run("document.images.length") >= 12
+    assert page.broken_images() == 0
+    assert page.overflow() <= 0
+    assert serious(page) == []
+
+
+def test_a_report_reads_without_scripts(page, tmp_path):
+    result = run(from_tables(SCENARIO), out=tmp_path / "run", quiet=True)
+    page.call("Emulation.setScriptExecutionDisabled", value=True)
+    page.open(result.report.as_uri())
+    text = page.run("document.body.innerText")
+    assert "What the server could see" in text and "The same numbers as a table" in text
+    assert page.run("getComputedStyle(document.querySelector('.chart')).display") == "none"
+
+
+def test_the_live_view_follows_a_real_run(page, tmp_path):
+    place = tmp_path / "live"
+    tables = {**SCENARIO, "federation": {**SCENARIO["federation"], "rounds": 40}}
+    scenario = tmp_path / "live.toml"
+    scenario.write_text(from_tables(tables).toml())
+    command = [sys.executable, "-m", "fedpriv"]
+    place.mkdir()
+    view = subprocess.Popen(
+        [*command, "watch", str(place), "--port", "0"], stdout=subprocess.PIPE, text=True
+    )
+    training = None
+    try:
+        assert view.stdout is not None
+        found = re.match(r"(http://127\.0\.0\.1:\d+/)", view.stdout.readline())
+        assert found
+        page.size(1280)
+        page.open(found[1])
+        page.until("document.getElementById('status').textContent.includes('waiting')")
+        training = subprocess.Popen(
+            [*command, "run", str(scenario), "--out", str(place)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        page.until("document.querySelector('progress')?.value > 0", 300)
+        seen = page.run("document.querySelector('progress').value")
+        page.until(f"document.querySelector('progress').value > {seen}", 300)
+        page.until("document.querySelectorAll('.gallery img').length >= 4", 600)
+        page.until("[...document.images].every(i => i.complete)")
+        assert page.broken_images() == 0
+        assert page.overflow() <= 0
+        assert serious(page) == []
+        assert page.complaints == []
+        for path in (
+            "..%2f..%2fetc%2fpasswd",
+            "live/..%2f..%2fscenario.toml",
+            "live/truth/1-0.npz",
+        ):
+            assert page.run(f"fetch('/picture/{path}').then(r => r.status)") == 404
+        assert training.wait(600) == 0
+    finally:
+        for process in (training, view):
+            if process is not None and process.poll() is None:
+                process.terminate()
+                process.wait(60)
