@@ -14,7 +14,7 @@ from torch import nn
 from fedpriv.catalogue import DATASETS
 from fedpriv.data.dataset import Dataset
 from fedpriv.errors import BadOption
-from fedpriv.policies.figure import draw
+from fedpriv.policies.figure import draw, draw_curves
 from fedpriv.policies.journal import Journal, Task
 from fedpriv.policies.policy import Policy
 from fedpriv.policies.policy_set import PolicySet
@@ -75,6 +75,10 @@ class Places:
     @property
     def figure(self) -> Path:
         return self.out.with_suffix(".png")
+
+    @property
+    def curves(self) -> Path:
+        return self.out.with_suffix(".curves.png")
 
     @property
     def verified(self) -> Path:
@@ -142,7 +146,24 @@ def search_policies(
     )
     result.save(places.out)
     draw(result, places.figure)
+    draw_curves(shown_curves(scorer, result), places.curves)
     return result
+
+
+def shown_curves(scorer: Scorer, found: PolicySet, images: int = 16) -> dict[str, list[float]]:
+    """Mean GradSim curves: without a policy, of the best, of the hybrid and of the worst candidate."""
+    worst = max(found.candidates, key=lambda row: row.privacy).policy
+    shown = {
+        "none": Policy(),
+        f"best, {found.policies[0]}": Policy.parse(found.policies[0]),
+        f"hybrid, {found.hybrid()}": found.hybrid(),
+        f"worst, {worst}": Policy.parse(worst),
+    }
+    count = min(images, len(scorer.x))
+    return {
+        name: scorer.curves(policy, 0, count, scorer.points).mean(0).tolist()
+        for name, policy in shown.items()
+    }
 
 
 # More candidates, another number to keep or another rule of the race leave the scores as they are.

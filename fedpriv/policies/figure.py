@@ -1,5 +1,6 @@
-"""What a search has seen: S_pri against S_acc, or the score of each transformation alone."""
+"""What a search has seen: S_pri against S_acc, each transformation alone, and GradSim's curves."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,22 @@ def draw(found: PolicySet, path: Path) -> None:
     axes = figure.add_subplot()
     axes.set_title(f"{len(found.candidates)} policies, {found.model} on {found.data}")
     (_bars if single else _cloud)(found, axes)
+    with whole(path) as beside:
+        figure.savefig(beside, format="png", dpi=150)
+
+
+def draw_curves(curves: Mapping[str, Sequence[float]], path: Path) -> None:
+    """GradSim from a random start (0) to the transformed image (1), by policy (ATS figure 1)."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.add_subplot()
+    for name, values in curves.items():
+        last = len(values) - 1
+        axes.plot([j / last for j in range(len(values))], values, label=name)
+    axes.set_xlabel("way from a random start to the transformed image")
+    axes.set_ylabel("GradSim (flat: nothing shows the way)")
+    axes.legend(fontsize=8)
     with whole(path) as beside:
         figure.savefig(beside, format="png", dpi=150)
 

@@ -57,15 +57,17 @@ class Scorer:
 
     def privacy(self, policy: Policy, first: int, last: int) -> list[float]:
         """GradSim's area for images `first` to `last` − 1, whose mean is S_pri (ATS eq. 7)."""
-        return self._areas(policy, first, last, self.points)
+        return area(self.curves(policy, first, last, self.points), self.rule).tolist()
 
     def sketch(self, policy: Policy, first: int, last: int) -> list[float]:
         """The same from fewer points of each curve: images differ more than points do."""
-        return self._areas(policy, first, last, min(SKETCHED, self.points))
+        points = min(SKETCHED, self.points)
+        return area(self.curves(policy, first, last, points), self.rule).tolist()
 
-    def _areas(self, policy: Policy, first: int, last: int, points: int) -> list[float]:
+    def curves(self, policy: Policy, first: int, last: int, points: int) -> Tensor:
+        """GradSim on the way to images `first` to `last` − 1, (last − first, points + 1)."""
         rows = slice(first, last)
-        found = curve(
+        return curve(
             self._gradients,
             self.starts[rows],
             self.transformed(policy, first, last),
@@ -74,7 +76,6 @@ class Scorer:
             self.reduction,
             self._at_start and picked(self._at_start, rows),
         )
-        return area(found, self.rule).tolist()
 
     def transformed(self, policy: Policy, first: int, last: int) -> Tensor:
         """T(x), normalised, of images `first` to `last` − 1."""

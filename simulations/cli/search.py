@@ -66,6 +66,8 @@ def search(
 
     A search that was stopped goes on when the same command is given again.
     """
+    import torch
+
     from fedpriv.policies.search import Search
     from simulations.search import Places, search_policies
     from simulations.search_subject import Subject
@@ -80,6 +82,7 @@ def search(
         reduction="layer" if layerwise else "global",
         rule="trapezoid" if trapezoid else "left",
     )
+    torch.set_num_threads(1)  # small batches: two threads are slower, far slower on busy cores
     chosen = _chosen(policies or [])
     settings = Search(
         candidates=len(chosen) or candidates,
@@ -128,7 +131,8 @@ def search(
     seconds = found.cost["seconds-per-candidate"]
     bought = found.cost["scores"]
     out.print(f"{seconds:.2f} s a candidate, {bought} new scores", highlight=False)
-    out.print(f"files: {file}, {Places(file).figure}", highlight=False, soft_wrap=True)
+    places = Places(file)
+    out.print(f"files: {file}, {places.figure}, {places.curves}", highlight=False, soft_wrap=True)
 
 
 def _checked(

@@ -35,7 +35,8 @@ def test_a_search_leaves_its_policies_its_scores_and_a_figure(tmp_path):
     assert len(found.policies) == 2 and len(found.candidates) == 8
     assert found.data == "synthetic" and found.settings["seed"] == 0
     assert found.cost["seconds-search"] > 0
-    assert Places(out).figure.read_bytes().startswith(b"\x89PNG")
+    for picture in (Places(out).figure, Places(out).curves):
+        assert picture.read_bytes().startswith(b"\x89PNG")
 
     said = Stages()
     again = search_policies(SUBJECT, SETTINGS, out, on_stage=said)
