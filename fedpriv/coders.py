@@ -152,9 +152,10 @@ def conv_decoder(shapes: Sequence[tuple[int, ...]], width: int) -> nn.Module:
     flat = len(back[0]) == 2
     conv, norm = (nn.Conv1d, nn.BatchNorm1d) if flat else (nn.Conv2d, nn.BatchNorm2d)
     maps = back[0][0]
+    only = width if len(back) == 2 else 1  # a single stage must be wide itself
     for after in back[1:]:
         last = after == back[-1]
-        out = max(after[0], maps // 2, 16) * width if last else after[0] * width
+        out = max(after[0], maps) * only if last else after[0] * width
         layers += [nn.Upsample(size=after[1:]), conv(maps, out, 3, padding=1), norm(out), nn.ReLU()]
         maps = out
     return nn.Sequential(*layers, conv(maps, shapes[0][0], 3, padding=1))
