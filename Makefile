@@ -23,6 +23,7 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
 
 bench: $(STAMP)
 	for script in benchmarks/[a-z]*.py; do $(BIN)/python -P $$script || exit 1; done
