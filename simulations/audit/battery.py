@@ -24,7 +24,7 @@ class Method:
 
 STANDARD = (
     Method("quick", "quick", {"tv": 0.01}),
-    Method("thorough", "quick", {"tv": 0.001, "steps": 1000}),
+    Method("thorough", "quick", {"tv": 0.001, "steps": 600}),
 )
 # Who knows of a plugin attacks it like this.
 KNOWS = {

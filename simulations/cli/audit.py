@@ -1,6 +1,7 @@
 """`fedpriv audit`."""
 
 import json
+import logging
 from pathlib import Path
 from typing import Annotated
 
@@ -35,6 +36,8 @@ def audit(
     from simulations.api import RunResult
     from simulations.audit import audit as audited
 
+    # An audit ends attacks that have had their time; the report says which.
+    logging.getLogger("attacks").setLevel(logging.ERROR)
     chosen = read(scenario or "quickstart", settings or [], profile)
     place = RunFolder(folder) if folder else new_folder(f"audit-{chosen.name}")
     found = audited(chosen, place, minutes=minutes, fail_if=fail_if or [], console=err)
