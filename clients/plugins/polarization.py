@@ -67,7 +67,8 @@ class SecretPolarization(PrivacyPlugin):
 
     The paper's text has α1 + α2 = 1, its experiments α1 = 1: so does the default. The wider the head's
     first weights, uniform(−width, width), the more it perturbs: 0.3 is SPN table 2, the default 1/√d
-    that of torch's linear layers.
+    that of torch's linear layers. The head may learn at a rate of its own, `lr`: the sooner its
+    margins hold, the less it holds back the public model, and the less it hides.
     """
 
     alpha1: float = 1.0
@@ -75,6 +76,7 @@ class SecretPolarization(PrivacyPlugin):
     bits: int = 64
     margin: float = 1.0
     width: float | None = None
+    lr: float | None = None
 
     def __post_init__(self) -> None:
         if not (self.alpha1 > 0 and self.alpha2 >= 0):
@@ -84,8 +86,9 @@ class SecretPolarization(PrivacyPlugin):
             )
         if self.bits < 1:
             raise BadOption(f"spn: bits must be at least 1, got {self.bits}.")
-        if self.width is not None and not self.width > 0:
-            raise BadOption(f"spn: width must be above 0, got {self.width}.")
+        for name, value in (("width", self.width), ("lr", self.lr)):
+            if value is not None and not value > 0:
+                raise BadOption(f"spn: {name} must be above 0, got {value}.")
         if self.margin < 1:
             raise BadOption(
                 f"spn: margin must be at least 1, got {self.margin}; below it the polarization loss "
@@ -97,7 +100,8 @@ class SecretPolarization(PrivacyPlugin):
         _, public = last_linear(job.shared)
         head = nn.utils.skip_init(nn.Linear, public.in_features, self.bits).to(job.device)
         head.load_state_dict({key: kept[key] for key in ("weight", "bias")})
-        job.optimiser.add_param_group({"params": list(head.parameters())})
+        rate = {} if self.lr is None else {"lr": self.lr}
+        job.optimiser.add_param_group({"params": list(head.parameters()), **rate})
         for name, parameter in head.named_parameters():
             prefix = f"{SLOT}{name}/"
             slots = {k.removeprefix(prefix): v for k, v in kept.items() if k.startswith(prefix)}

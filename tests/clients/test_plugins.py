@@ -186,6 +186,7 @@ BAD = [
     ("spn", {"bits": 0}),
     ("spn", {"margin": 0.5}),
     ("spn", {"width": 0.0}),
+    ("spn", {"lr": 0.0}),
     ("noise", {"scale": -1.0}),
     ("noise", {"scale": float("inf")}),
     ("noise", {"kind": "pink"}),

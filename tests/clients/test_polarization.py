@@ -140,6 +140,13 @@ def test_head_codes_and_optimiser_stay_from_round_to_round(tiny):
     assert steps == [2, 4]
 
 
+def test_width_and_rate_of_the_head_are_its_own(tiny):
+    job = job_of(tiny, SecretPolarization(width=0.3, lr=0.25))
+    weight = job.kept["spn-head"].weight
+    assert 0.29 < weight.abs().max() <= 0.3
+    assert [group["lr"] for group in job.optimiser.param_groups] == [0.1, 0.25]
+
+
 def test_clients_have_codes_of_their_own(tiny):
     codes = []
     for secret in (1, 2):
