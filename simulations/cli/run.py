@@ -11,6 +11,7 @@ from rich.table import Table
 from simulations.cli.tables import finite, scores_table
 
 out, err = Console(), Console(stderr=True)
+WIDE = 140  # columns: a table of many figures is scrolled, not cut
 
 
 def run(
@@ -72,7 +73,8 @@ def leaks_in(result: dict) -> list[dict]:
 
 def print_results(title: str, results: dict) -> None:
     if results["summary"]:
-        out.print(leakage_table(title, results["summary"]))
+        table = leakage_table(title, results["summary"])
+        Console(width=max(out.width, WIDE)).print(table)
     else:
         for name, result in results["rows"].items():
             out.print(rounds_table(name or title, result["rounds"]))
@@ -109,14 +111,17 @@ def leakage_table(title: str, rows: list[dict]) -> Table:
     """What variants that share codes learned and what leaked; summary.csv has all columns."""
     from simulations.representation.summary import SHOWN
 
-    columns = [name for name in SHOWN if any(name in row for row in rows)]
+    columns = {name: head for name, head in SHOWN.items() if any(name in row for row in rows)}
     table = Table(title=title)
-    for name in columns:
-        table.add_column(name, justify="left" if name in ("run", "attack") else "right")
+    for name, head in columns.items():
+        words = name in ("run", "attack")
+        table.add_column(head, justify="left" if words else "right", no_wrap=True)
     for row in rows:
         table.add_row(*(shown(row.get(name, "")) for name in columns))
     return table
 
 
 def shown(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float) and value < 1e4:
+        return f"{value:.3g}"
+    return f"{value:.0f}" if isinstance(value, float) else str(value)

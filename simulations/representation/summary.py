@@ -10,22 +10,24 @@ from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
 from simulations.representation.assess import Row, assess, bytes_of, leakage_file, table_text
 
-SHOWN = (
-    "run",
-    "attack",
-    "accuracy",
-    "accuracy-clean",
-    "mcc",
-    "bytes",
-    "mse",
-    "psnr",
-    "ssim",
-    "categories",
-    "face",
-    "feature",
-    "attribute-accuracy",
-    "mask-overlap",
-)
+SHOWN = {  # the columns of summary.csv that a terminal shows, and their heads
+    "run": "run",
+    "attack": "attack",
+    "accuracy": "accuracy",
+    "accuracy-clean": "on clean codes",
+    "own-accuracy": "parties' own",
+    "mcc": "MCC",
+    "bytes": "bytes",
+    "mse": "MSE",
+    "psnr": "PSNR",
+    "ssim": "SSIM",
+    "categories": "categories",
+    "face": "face",
+    "feature": "feature",
+    "attribute-accuracy": "attribute",
+    "rate-r": "= r",
+    "mask-overlap": "mask read",
+}
 
 
 def number(text: str) -> Any:
@@ -45,15 +47,16 @@ def leakage_of(scenario: Scenario, folder: RunFolder, again: bool = True) -> lis
 
 
 def summarised(rows: Mapping[str, Mapping[str, Any]]) -> list[Row]:
-    """One row for each variant and attack; a variant that shares no codes has one without attack."""
+    """One row for each variant and attack; a variant that nobody attacked has one without attack."""
     found: list[Row] = []
     for name, result in rows.items():
-        if "leakage" in result:
+        if result.get("leakage"):
             found += [{"run": name} | row for row in result["leakage"]]
             continue
-        rounds = result["rounds"]
-        total = sum(map(bytes_of, rounds))
-        found.append({"run": name, "accuracy": rounds[-1]["accuracy"], "bytes": total})
+        last, total = result["rounds"][-1], sum(map(bytes_of, result["rounds"]))
+        own = [value for key, value in last.items() if key.startswith("train-own-accuracy")]
+        row = {"run": name, "accuracy": last["accuracy"], "bytes": total}
+        found.append(row | ({"own-accuracy": sum(own) / len(own)} if own else {}))
     return found
 
 
