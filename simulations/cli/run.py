@@ -11,7 +11,7 @@ from rich.table import Table
 from simulations.cli.tables import finite, scores_table
 
 out, err = Console(), Console(stderr=True)
-WIDE = 140  # columns: a table of many figures is scrolled, not cut
+WIDE = 160  # columns: a table of many figures is scrolled, not cut
 
 
 def run(
