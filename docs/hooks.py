@@ -45,7 +45,11 @@ def commands() -> str:
     from simulations import cli
 
     cli._register()
-    parts = ["# Commands", "", "Exit codes: 0 done, 1 a gate was crossed, 2 bad input, 3 the work failed."]
+    parts = [
+        "# Commands",
+        "",
+        "Exit codes: 0 done, 1 a gate was crossed, 2 bad input, 3 the work failed.",
+    ]
     command = typer.main.get_command(cli.app)
     for name, one in sorted(below("fedpriv", command)):
         parts += ["", f"## {name}", "", (one.help or "").strip(), ""]

@@ -1,0 +1,46 @@
+"""The docs build without a warning, from the code as it is, and read without a network."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LOADED = re.compile(r'<(?:script|img|link|iframe)[^>]*(?:src|href)="(https?:)?//', re.IGNORECASE)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(out)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return out
+
+
+@pytest.mark.slow
+def test_every_page_is_there_and_loads_nothing_from_outside(site):
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 30
+    for page in pages:
+        assert not LOADED.search(page.read_text("utf-8")), page
+
+
+@pytest.mark.slow
+def test_the_reference_is_that_of_the_code(site):
+    commands = (site / "reference" / "cli.html").read_text("utf-8")
+    for name in ("run", "audit", "attack", "preflight", "sweep", "report", "watch", "export"):
+        assert f"fedpriv {name}" in commands
+    assert "--fail-if" in commands
+    names = (site / "reference" / "names.html").read_text("utf-8")
+    assert all(f"<code>{name}</code>" in names for name in ("spn", "dp", "lenet", "psnr", "fedavg"))
+    api = (site / "reference" / "api.html").read_text("utf-8")
+    assert "fedpriv.run" in api and "record_to" in api
