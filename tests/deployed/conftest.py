@@ -1,0 +1,51 @@
+"""One federation of real processes for the tests that only look at it, and one each for those that break it."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if Path(item.fspath).parent == HERE:
+            item.add_marker(pytest.mark.deployed)
+            item.add_marker(pytest.mark.timeout(1800))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quiet_environment():
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ["PYTHONPATH"] = str(HERE)  # clients that misbehave live here
+
+
+@pytest.fixture(scope="session")
+def federation(tmp_path_factory, quiet_environment):
+    """Up once, for tests that leave it as it is."""
+    from federations import up
+
+    processes = up(tmp_path_factory.mktemp("federation") / "deployment")
+    yield processes
+    processes.down()
+
+
+@pytest.fixture
+def breakable(tmp_path, quiet_environment):
+    """A federation that a test may break; nothing of it is left afterwards."""
+    from federations import up
+
+    started = []
+
+    def start(**options):
+        started.append(up(tmp_path / "deployment", **options))
+        return started[-1]
+
+    yield start
+    for processes in started:
+        found = processes.running()
+        assert processes.down() == []
+        assert not found.alive and not any(one.alive for one in found.services.values())
