@@ -25,6 +25,7 @@ from fedpriv.scenario import Scenario
 from fedpriv.sections import Attack
 from fedpriv.truth import Truth
 from fedpriv.victims import alike
+from simulations.bound import promised
 from simulations.preflight import examined, write_findings
 from simulations.scoring import Row, Scored, scored, trace, write_scores
 
@@ -180,15 +181,20 @@ def reconstructed(
     return failures
 
 
-def scores_of(out: Path, truth: Path, about: Mapping[str, Any], label: str, name: str) -> list[Row]:
+def scores_of(out: Path, truth: Path, recording: Recording, label: str, name: str) -> list[Row]:
     """Rows and pictures of one attack's guesses, of those victims whose truth is there."""
     by_round: dict[int, list[Scored]] = {}
+    observed = {seen.name: seen for seen in recording.observations}
     for path in sorted((out / label).glob("*.npz")):
         original = truth / path.name
         if not original.exists():
             continue
-        facts = {**about, "attack": label, "informed": name in INFORMED}
-        one = scored(Reconstruction.load(path), Truth.load(original), facts)
+        facts = {**recording.about, "attack": label, "informed": name in INFORMED}
+        real = Truth.load(original)
+        bound = promised(observed[path.stem], real) if path.stem in observed else None
+        if bound is not None:
+            facts["bound"] = bound
+        one = scored(Reconstruction.load(path), real, facts)
         by_round.setdefault(one.rows[0]["round"], []).append(one)
         if one.guess.dim() == 4:
             changed = not torch.equal(one.trained, one.truth)
@@ -220,7 +226,7 @@ def attacked(
     for attack, label in zip(attacks, labels_of(attacks), strict=True):
         failures += reconstructed(recording, attack, label, out / "attacks", tell)
         if truth is not None and truth.is_dir():
-            rows += scores_of(out / "attacks", truth, recording.about, label, attack.name)
+            rows += scores_of(out / "attacks", truth, recording, label, attack.name)
         else:
             pictures_alone(out / "attacks", label)
     if rows:

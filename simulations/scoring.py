@@ -41,6 +41,8 @@ COLUMNS = (
     "clean-norm",
     "added-norm",
     "m",
+    "input-error",
+    "bound",
 )
 
 
@@ -65,7 +67,8 @@ def scored(found: Reconstruction, truth: Truth, about: Mapping[str, Any]) -> Sco
     """A row for every guess of one victim, matched with the samples the client used.
 
     A batch comes back in any order, so guesses are assigned to samples by least squared error; `label-hit`
-    compares the labels of the pairs.
+    compares the labels of the pairs. `input-error` is ‖x* − x‖/‖x‖ as the model sees both, neither clamped
+    nor in pixels: what theorem 2.2 bounds.
     """
     guess, real = found.pixels[0], pixels(truth.x, found)
     if guess.shape[1:] != real.shape[1:]:
@@ -81,6 +84,7 @@ def scored(found: Reconstruction, truth: Truth, about: Mapping[str, Any]) -> Sco
     if picture:
         values["psnr-trained"] = METRICS.build("psnr")(guess, trained)
     values["label-hit"] = hit(found.labels[0][g], truth.y[t])
+    values["input-error"] = METRICS.build("rmse")(found.x[0][g], truth.x[t])
     rows = [
         {
             **about,

@@ -87,7 +87,7 @@ def attack(folder: RunFolder, cell: Cell, victims: int) -> Result:
     recording = of_run(folder)
     spec = Attack(name=cell.attack, victims=victims, options=cell.options)
     failures = reconstructed(recording, spec, cell.attack, folder.attacks)
-    rows = scores_of(folder.attacks, folder.truth, recording.about, cell.attack, cell.attack)
+    rows = scores_of(folder.attacks, folder.truth, recording, cell.attack, cell.attack)
     if not rows:
         raise FedprivError(failures[0].why if failures else "no victim has a truth to compare with")
     clean = [float(row["clean-norm"]) for row in rows]

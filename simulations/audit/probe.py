@@ -147,7 +147,7 @@ def probe(
         victims, cut = attacked(method, recording, folder, samples, pace, limits)
         if cut or not victims:
             left_out.append(f"{method.label} (cut short)" if victims else method.label)
-        found = scores_of(folder.attacks, folder.truth, recording.about, method.label, method.name)
+        found = scores_of(folder.attacks, folder.truth, recording, method.label, method.name)
         rows += [{**row, "informed": method.informed} for row in found]
     return rows, left_out
 

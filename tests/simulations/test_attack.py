@@ -144,6 +144,16 @@ def test_a_run_with_attacks_ends_in_scores_pictures_and_findings(attacked):
     assert results["rows"][""]["scores"] and not results["rows"][""]["attacks-failed"]
 
 
+def test_the_error_stays_below_what_theorem_2_2_promises(tiny, tmp_path):
+    for scale in (0.0, 1e-4, 1e-3):
+        place = RunFolder(tmp_path / str(scale))
+        plugins = [{"name": "noise", "scale": scale}]
+        run_all(small(tiny, plugins=plugins), place, lambda place=place: Snapshot(place, -1))
+        scores = pd.read_csv(place.scores_file)
+        assert (scores["input-error"] <= scores["bound"]).all()
+        assert (scores["bound"] > 0).all() if scale else (scores["bound"] < 1e-3).all()
+
+
 def test_guesses_that_are_there_are_not_made_again(attacked):
     place, _ = attacked
     path = place.attacks / "linear" / "1-0.npz"
