@@ -1,0 +1,75 @@
+"""With a Docker engine every step is a `docker compose` command on the same file."""
+
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from fedpriv.errors import WorkFailed
+from simulations.deploy.docker import Containers, engine_answers
+
+FILE = Path(__file__).parents[2] / "docker-compose.yml"
+FAKE = f"""#!{sys.executable}
+import json, os, sys
+with open(os.environ["DOCKER_SAID"], "a") as said:
+    said.write(json.dumps(sys.argv[1:]) + "\\n")
+if "ps" in sys.argv:
+    print(json.dumps({{"Service": "superlink", "State": "running", "Health": "healthy"}}))
+    print(json.dumps({{"Service": "keys", "State": "exited", "Health": ""}}))
+if os.environ.get("DOCKER_FAILS"):
+    sys.exit("no space left on device")
+"""
+
+
+@pytest.fixture
+def said(tmp_path, monkeypatch):
+    """The commands a stand-in for `docker` was called with."""
+    program = tmp_path / "docker"
+    program.write_text(FAKE)
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("DOCKER_SAID", str(tmp_path / "said"))
+    return lambda: [json.loads(line) for line in (tmp_path / "said").read_text().splitlines()]
+
+
+def containers(tmp_path):
+    return Containers(FILE, tmp_path / "folder")
+
+
+def test_up_waits_until_all_is_healthy(said, tmp_path):
+    assert engine_answers()
+    containers(tmp_path).up(patience=30)
+    last = said()[-1]
+    assert last[:4] == ["compose", "--file", str(FILE), "up"]
+    assert {"--build", "--detach", "--wait"} <= set(last)
+
+
+def test_down_keeps_volumes_unless_told(said, tmp_path):
+    containers(tmp_path).down()
+    containers(tmp_path).down(volumes=True)
+    assert [("--volumes" in call) for call in said()] == [False, True]
+
+
+def test_statuses_are_by_service(said, tmp_path):
+    assert containers(tmp_path).statuses() == {"superlink": "healthy", "keys": "exited"}
+
+
+def test_a_failure_is_one_message(said, tmp_path, monkeypatch):
+    monkeypatch.setenv("DOCKER_FAILS", "1")
+    with pytest.raises(WorkFailed, match="ps --all.*no space left on device"):
+        containers(tmp_path).statuses()
+
+
+def test_a_run_folder_must_be_one_that_containers_see(said, tmp_path):
+    inside = FILE.parent / "runs" / "one"
+    assert containers(tmp_path).seen_by_server(inside) == "/runs/one"
+    with pytest.raises(WorkFailed, match="--out must be below"):
+        containers(tmp_path).seen_by_server(tmp_path / "elsewhere")
+
+
+def test_no_engine_no_docker(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert not engine_answers()
