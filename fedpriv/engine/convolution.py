@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn.functional import conv2d
+from torch.nn.functional import conv2d, fold
 
 from fedpriv.engine.rules import MaybeTensor, Rule, Tape
 
@@ -19,6 +19,10 @@ class Geometry:
     padding: Pair
     dilation: Pair
     groups: int
+
+    @property
+    def strided(self) -> bool:
+        return self.stride != (1, 1) and self.groups == 1
 
     def forward(self, a: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> Tensor:
         return conv2d(a, weight, bias, self.stride, self.padding, self.dilation, groups)
@@ -94,12 +98,31 @@ class Convolution(Rule):
         return z_dot
 
     def second(self, tape: Tape, d_dot: Tensor) -> tuple[MaybeTensor, ...]:
-        geometry, kernel = self.geometry, tape["v"][0]
-        back = geometry.gradients(d_dot, tape["a"], self.weight, geometry.groups, data=True)[0]
+        geometry, kernel, a = self.geometry, tape["v"][0], tape["a"]
+        if kernel is not None and geometry.strided:
+            return (self._folded_back(tape["d"], d_dot, kernel, a.shape[2:]),)
+        back = geometry.gradients(d_dot, a, self.weight, geometry.groups, data=True)[0]
         if kernel is not None:
             victims = len(kernel)
-            d, a = side_by_side(tape["d"], victims), side_by_side(tape["a"], victims)
+            d, a = side_by_side(tape["d"], victims), side_by_side(a, victims)
             groups = victims * geometry.groups
             more = geometry.gradients(d, a, kernel.flatten(0, 1), groups, data=True)[0]
             back.add_(in_rows(more, victims))
         return (back,)
+
+    def _folded_back(self, d: Tensor, d_dot: Tensor, kernel: Tensor, size: torch.Size) -> Tensor:
+        """Wᵀ d_dot + Ẇᵀ d as columns that are folded once: libraries are slow at strided transposes."""
+        geometry, victims = self.geometry, len(kernel)
+        columns = torch.matmul(self.weight.flatten(1).mT, d_dot.flatten(2))
+        own = kernel.flatten(2).mT.unsqueeze(1)
+        grouped = columns.view(victims, -1, *columns.shape[1:])
+        grouped += torch.matmul(own, d.flatten(2).view(victims, -1, d.shape[1], columns.shape[2]))
+        window = (self.weight.shape[2], self.weight.shape[3])
+        return fold(
+            columns,
+            (size[0], size[1]),
+            window,
+            geometry.dilation,
+            geometry.padding,
+            geometry.stride,
+        )

@@ -1,0 +1,215 @@
+"""Gradient inversion side by side: CPU time per image and iteration, and until a reference's PSNR.
+
+The reference is the plain loop of the literature, written out below: one victim at a time, autograd through the
+gradient, cosine distance, signed Adam, total variation, box. Both sides run on one thread, alternating
+in one process, and the ratio is the median of per-round ratios.
+
+    python benchmarks/attacks.py [--models dlnet resnet20] [--victims 1 8 32] [--quality]
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from attacks.inversion.attack import GradientInversion
+from attacks.inversion.initialisers import box
+from attacks.recipes import inversion
+from fedpriv.catalogue import DATASETS, MODELS
+from fedpriv.data.dataset import Dataset
+from fedpriv.eager import skip_compiler
+from fedpriv.engine.memory import keep_pages
+from fedpriv.errors import BadData
+from fedpriv.gradients import gradient_of
+from fedpriv.metrics.images import psnr
+from fedpriv.observation import Observation
+from fedpriv.state import state_of
+from fedpriv.victims import Victims, stack
+
+TV, REFERENCE_STEPS = 0.1, 1000
+# name -> registry name, options, iterations of the reference per round, images and budgets of the quality part
+NETS: dict[str, tuple[str, dict[str, object], int, int]] = {
+    "dlnet": ("dlnet", {}, 40, 8),
+    "resnet20": ("resnet20", {}, 8, 4),
+    "convnet16": ("convnet", {"width": 16}, 6, 2),
+    "convnet64": ("convnet", {"width": 64}, 2, 1),
+}
+BUDGETS = (50, 75, 100, 150, 200, 300, 400, 500, 700, 1000)
+
+
+def images() -> Dataset:
+    """CIFAR-100 if it is on this machine, else made-up images."""
+    try:
+        return DATASETS.build("cifar100", {}, root=None)
+    except BadData:
+        return DATASETS.build("synthetic", {"shape": [3, 32, 32], "classes": 100}, root=None)
+
+
+def observed(model: nn.Module, data: Dataset, count: int) -> list[Observation]:
+    """Exact gradients of the first test images, one each."""
+    x, y = data.normalised(data.x_test[:count]), data.y_test[:count]
+    return [
+        Observation.of_gradient(
+            state_of(model),
+            gradient_of(model, x[i : i + 1], y[i : i + 1]),
+            classes=data.classes,
+            input_shape=data.shape,
+            mode="eval",
+            mean=data.mean,
+            std=data.std,
+            node=i,
+            model=model,
+        )
+        for i in range(count)
+    ]
+
+
+def reference(
+    model: nn.Module, seen: Observation, label: Tensor, x: Tensor, steps: int, total: int
+) -> Tensor:
+    """`steps` of the plain loop's `total` iterations from the start image x (1, C, H, W)."""
+    parameters = list(model.parameters())
+    target = [seen.gradient[name] for name, _ in model.named_parameters()]
+    size = torch.stack([value.square().sum() for value in target]).sum().sqrt()
+    low, high = box(seen)
+    x = x.clone().requires_grad_()
+    adam = torch.optim.Adam([x], lr=0.1)
+    schedule = torch.optim.lr_scheduler.MultiStepLR(
+        adam, [total * 3 // 8, total * 5 // 8, total * 7 // 8], 0.1
+    )
+    for _ in range(steps):
+        adam.zero_grad()
+        found = torch.autograd.grad(cross_entropy(model(x), label), parameters, create_graph=True)
+        dot = torch.stack([(a * b).sum() for a, b in zip(found, target, strict=True)]).sum()
+        own = torch.stack([value.square().sum() for value in found]).sum().sqrt()
+        rough = x.diff(dim=-1).abs().mean() + x.diff(dim=-2).abs().mean()
+        (1 - dot / (own * size) + TV * rough).backward(inputs=[x])
+        assert x.grad is not None
+        x.grad.sign_()
+        adam.step()
+        schedule.step()
+        with torch.no_grad():
+            x.clamp_(low, high)
+    return x.detach()
+
+
+def attack(steps: int, schedule: str) -> GradientInversion:
+    return inversion(signed=True, box=True, tv=TV, schedule=schedule, steps=steps)  # type: ignore[arg-type]
+
+
+def cpu_ms(work: Callable[[], object], share: int) -> float:
+    started = time.process_time()
+    work()
+    return (time.process_time() - started) * 1000 / share
+
+
+def per_iteration(name: str, data: Dataset, sizes: list[int], rounds: int) -> dict[str, object]:
+    """Milliseconds per image and iteration of both, and the ratio of each round."""
+    model, iterations, _ = built(name, data)
+    seen = observed(model, data, max(sizes))
+    label, start = data.y_test[:1], torch.randn(1, *data.shape)
+    stacked: dict[int, Victims] = {size: stack(seen[:size]) for size in sizes}
+    plain: list[float] = []
+    ours: dict[int, list[float]] = {size: [] for size in sizes}
+    for _ in range(rounds + 1):
+        plain.append(
+            cpu_ms(
+                lambda: reference(model, seen[0], label, start, iterations, REFERENCE_STEPS),
+                iterations,
+            )
+        )
+        for size, victims in stacked.items():
+            steps = max(4, 2 * iterations // size)
+            run = attack(steps, "steps")
+            # One evaluation more than steps: the last point is looked at as well.
+            ours[size].append(cpu_ms(lambda run=run, v=victims: run(v), (steps + 1) * size))
+    plain = plain[1:]  # the first round warms up
+    found: dict[str, object] = {"reference_ms": round(statistics.median(plain), 2)}
+    for size, times in ours.items():
+        ratios = sorted(a / b for a, b in zip(plain, times[1:], strict=True))
+        found[f"V={size}"] = {
+            "ms": round(statistics.median(times[1:]), 2),
+            "ratio": round(statistics.median(ratios), 2),
+            "from": round(ratios[0], 2),
+            "to": round(ratios[-1], 2),
+        }
+    return found
+
+
+def to_quality(name: str, data: Dataset) -> dict[str, object]:
+    """CPU seconds per image until the reference's median PSNR after 1000 iterations is reached.
+
+    Ours is run with growing budgets of annealed steps until one reaches it; the time is that run's.
+    """
+    model, _, count = built(name, data)
+    seen = observed(model, data, count)
+    truth = data.x_test[:count].float() / 255
+    guesses, spent = [], 0.0
+    for i in range(count):
+        start = torch.randn(1, *data.shape, generator=torch.Generator().manual_seed(1000 + i))
+        label = data.y_test[i : i + 1]
+        started = time.process_time()
+        guesses.append(reference(model, seen[i], label, start, REFERENCE_STEPS, REFERENCE_STEPS))
+        spent += time.process_time() - started
+    goal = scores(torch.cat(guesses), truth, data).median()
+    result: dict[str, object] = {
+        "images": count,
+        "reference_s": round(spent / count, 2),
+        "reference_db": round(float(goal), 2),
+    }
+    victims = stack(seen)
+    for steps in BUDGETS:
+        started = time.process_time()
+        found = attack(steps, "cosine")(victims)
+        seconds = (time.process_time() - started) / count
+        reached = scores(found.x[:, 0], truth, data).median()
+        if reached >= goal:
+            result |= {
+                "steps": steps,
+                "ours_s": round(seconds, 2),
+                "ours_db": round(float(reached), 2),
+                "ratio": round(spent / count / seconds, 1),
+            }
+            break
+    return result
+
+
+def scores(x: Tensor, truth: Tensor, data: Dataset) -> Tensor:
+    mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (data.mean, data.std))
+    return torch.as_tensor(psnr((x * std + mean).clamp(0, 1), truth))
+
+
+def built(name: str, data: Dataset) -> tuple[nn.Module, int, int]:
+    network, options, iterations, count = NETS[name]
+    torch.manual_seed(1)
+    channels, size = data.shape[0], data.shape[1]
+    model = MODELS.build(network, options, channels=channels, size=size, classes=data.classes)
+    return model.eval(), iterations, count
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", nargs="+", default=["dlnet", "resnet20"], choices=list(NETS))
+    parser.add_argument("--victims", nargs="+", type=int, default=[1, 8, 32])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--quality", action="store_true", help="also time to the reference's PSNR")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    skip_compiler()
+    keep_pages()
+    data = images()
+    for name in given.models:
+        sizes = [size for size in given.victims if name != "convnet64" or size <= 8]
+        row: dict[str, object] = {"model": name, **per_iteration(name, data, sizes, given.rounds)}
+        if given.quality:
+            row["quality"] = to_quality(name, data)
+        print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()
