@@ -17,6 +17,7 @@ class Kind(StrEnum):
     models = "models"
     data = "data"
     metrics = "metrics"
+    malicious = "malicious"
 
 
 def scenarios() -> None:
@@ -41,6 +42,7 @@ def listing(kind: Annotated[Kind, typer.Argument(help="What to list.")]) -> None
     from clients.catalogue import PLUGINS
     from fedpriv.catalogue import DATASETS, METRICS, MODELS
     from strategies.catalogue import STRATEGIES
+    from strategies.malicious.catalogue import MALICIOUS
 
     registry = {
         Kind.plugins: PLUGINS,
@@ -49,6 +51,7 @@ def listing(kind: Annotated[Kind, typer.Argument(help="What to list.")]) -> None
         Kind.models: MODELS,
         Kind.data: DATASETS,
         Kind.metrics: METRICS,
+        Kind.malicious: MALICIOUS,
     }[kind]
     table = Table("name", "what it is", "paper")
     for name, entry in registry.items():

@@ -16,8 +16,8 @@ DIGITS = {"seed": 7, "data": {"name": "mnist-5k"}}
 
 def connections(port):
     """How many established connections go to a port of the loopback."""
-    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
-    rows = [line.split() for line in lines]
+    tables = [Path(f"/proc/net/{kind}").read_text() for kind in ("tcp", "tcp6")]
+    rows = [line.split() for table in tables for line in table.splitlines()[1:]]
     return sum(row[2].endswith(f":{port:04X}") and row[3] == "01" for row in rows)
 
 
