@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from fedpriv.binding import nearest
-from fedpriv.errors import BadInput
+from simulations.deploy.variables import BadCompose, dotenv, interpolated
 
 FILE = "docker-compose.yml"
 USED = {
@@ -42,11 +42,6 @@ CONTAINER_ONLY = {
 }
 CONDITIONS = ("service_started", "service_healthy", "service_completed_successfully")
 RESTARTS = ("no", "always", "on-failure", "unless-stopped")
-VARIABLE = re.compile(r"\$(?:\$|\{(\w+)(?:(:?[-?])([^}]*))?\}|(\w+))")
-
-
-class BadCompose(BadInput):
-    """The compose file is wrong: the service and the key are named."""
 
 
 @dataclass(frozen=True)
@@ -113,38 +108,6 @@ def read_compose(path: Path, environment: Mapping[str, str] | None = None) -> li
             f"'{path}' has no service in the profiles {sorted(active)}; set COMPOSE_PROFILES."
         )
     return in_order(services)
-
-
-def dotenv(path: Path) -> dict[str, str]:
-    """The NAME=value lines of a .env file."""
-    if not path.exists():
-        return {}
-    lines = (line.strip() for line in path.read_text("utf-8").splitlines())
-    pairs = (line.partition("=") for line in lines if line and not line.startswith("#"))
-    return {name.strip(): value.strip().strip("\"'") for name, _, value in pairs}
-
-
-def interpolated(value: Any, known: Mapping[str, str], where: str) -> Any:
-    """`${NAME:-default}` replaced in every text, as Compose does it."""
-    if isinstance(value, dict):
-        return {key: interpolated(item, known, f"{where}, {key}") for key, item in value.items()}
-    if isinstance(value, list):
-        return [interpolated(item, known, where) for item in value]
-    if not isinstance(value, str):
-        return value
-
-    def replaced(match: re.Match[str]) -> str:
-        if match[0] == "$$":
-            return "$"
-        name, how, other = match[1] or match[4], match[2] or "", match[3] or ""
-        found = known.get(name)
-        if found is not None and not (how.startswith(":") and not found):
-            return found
-        if how.endswith("?"):
-            raise BadCompose(f"{where}: {name} must be set. {other}".strip())
-        return other
-
-    return VARIABLE.sub(replaced, value)
 
 
 def service_of(name: str, table: Mapping[str, Any]) -> Service:

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from simulations.deploy.compose import BadCompose, interpolated, read_compose
+from simulations.deploy.compose import read_compose
 from simulations.deploy.local import Here, assigned, names_of
+from simulations.deploy.variables import BadCompose, interpolated
 
 FILE = Path(__file__).parents[2] / "docker-compose.yml"
 
