@@ -14,6 +14,7 @@ import fcntl
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -48,10 +49,16 @@ def persistent(message: Message, context: Context, call_next: CallNext) -> Messa
     return reply
 
 
+def simulated(context: Context) -> bool:
+    """Whether this client is a simulation's, ours or Flower's own (its clients are Ray actors)."""
+    ray = sys.modules.get("ray")
+    return SIMULATED in context.node_config or (ray is not None and ray.is_initialized())
+
+
 def folder_of(context: Context) -> Path | None:
     """A real client's own folder."""
     given = context.node_config.get(FOLDER) or os.environ.get(VARIABLE)
-    return Path(str(given)) if given and SIMULATED not in context.node_config else None
+    return Path(str(given)) if given and not simulated(context) else None
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from pathlib import Path
 from flwr.app import Context, Error, Message
 
 from clients.audit import FOLDER as AUDIT
-from clients.persistence import SIMULATED, folder_of
+from clients.persistence import folder_of, simulated
 from fedpriv.binding import bound
 from fedpriv.errors import BadInput, BadScenario, FedprivError, Refused
 from fedpriv.scenario import Scenario, from_tables
@@ -75,7 +75,7 @@ def terms_in(folder: Path) -> Terms:
 
 def on_own_terms(message: Message, context: Context, call_next: CallNext) -> Message:
     """A Flower mod: a real client follows the scenario as far as its terms allow."""
-    if SIMULATED in context.node_config:
+    if simulated(context):
         return call_next(message, context)
     folder, sent, own = folder_of(context), context.run_config, context.node_config
     try:

@@ -1,6 +1,7 @@
 """A client's memory on disk: it outlives a restart, a budget outlives a run, others cannot read it."""
 
 import stat
+import sys
 
 import pytest
 import torch
@@ -9,6 +10,12 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from clients.persistence import persistent
 from fedpriv.errors import BadFolder
 from fedpriv.wire import Memory
+
+
+@pytest.fixture(autouse=True)
+def no_ray(monkeypatch):
+    """Clients in a process with Ray are simulated ones; an earlier test may have left it running."""
+    monkeypatch.delitem(sys.modules, "ray", raising=False)
 
 
 def context_of(tiny, folder, run=1):

@@ -1,11 +1,19 @@
 """A client's own terms: a scenario cannot call functions, drop the owner's plugins or ask for the truth."""
 
+import sys
+
 import pytest
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from clients.terms import on_own_terms, terms_in
 from fedpriv.errors import BadScenario
 from fedpriv.scenario import Scenario, from_tables
+
+
+@pytest.fixture(autouse=True)
+def no_ray(monkeypatch):
+    """Clients in a process with Ray are simulated ones; an earlier test may have left it running."""
+    monkeypatch.delitem(sys.modules, "ray", raising=False)
 
 
 def followed(tables, folder, **own):
