@@ -32,7 +32,7 @@ ATTACKS: Registry[Attack] = Registry(
             "iDLG",
         ),
         "quick": Entry(
-            partial(inversion, signed=True, schedule="cosine", box=True, tv=0.1, steps=300),
+            partial(inversion, lr=0.2, signed=True, schedule="cosine", box=True, tv=0.1, steps=200),
             "adam+cosine with fewer, annealed steps and a stronger prior; seconds per image",
         ),
         "lbfgs+l2": Entry(

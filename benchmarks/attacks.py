@@ -4,7 +4,7 @@ The reference is the plain loop of the literature, written out below: one victim
 gradient, cosine distance, signed Adam, total variation, box. Both sides run on one thread, alternating
 in one process, and the ratio is the median of per-round ratios.
 
-    python benchmarks/attacks.py [--models dlnet resnet20] [--victims 1 8 32] [--quality]
+    python -P benchmarks/attacks.py [--models dlnet resnet20] [--victims 1 8 32] [--quality]
 """
 
 import argparse
@@ -12,14 +12,15 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from attacks.catalogue import ATTACKS
 from attacks.inversion.attack import GradientInversion
 from attacks.inversion.initialisers import box
-from attacks.recipes import inversion
 from fedpriv.catalogue import DATASETS, MODELS
 from fedpriv.data.dataset import Dataset
 from fedpriv.eager import skip_compiler
@@ -47,7 +48,7 @@ def images() -> Dataset:
     try:
         return DATASETS.build("cifar100", {}, root=None)
     except BadData:
-        return DATASETS.build("synthetic", {"shape": [3, 32, 32], "classes": 100}, root=None)
+        return DATASETS.build("synthetic", {"channels": 3, "size": 32, "classes": 100}, root=None)
 
 
 def observed(model: nn.Module, data: Dataset, count: int) -> list[Observation]:
@@ -99,7 +100,10 @@ def reference(
 
 
 def attack(steps: int, schedule: str) -> GradientInversion:
-    return inversion(signed=True, box=True, tv=TV, schedule=schedule, steps=steps)  # type: ignore[arg-type]
+    return ATTACKS.build(  # type: ignore[return-value]
+        "quick",
+        {"lr": 0.1 if schedule == "steps" else 0.2, "tv": TV, "schedule": schedule, "steps": steps},
+    )
 
 
 def cpu_ms(work: Callable[[], object], share: int) -> float:
@@ -127,7 +131,7 @@ def per_iteration(name: str, data: Dataset, sizes: list[int], rounds: int) -> di
             steps = max(4, 2 * iterations // size)
             run = attack(steps, "steps")
             # One evaluation more than steps: the last point is looked at as well.
-            ours[size].append(cpu_ms(lambda run=run, v=victims: run(v), (steps + 1) * size))
+            ours[size].append(cpu_ms(partial(run, victims), (steps + 1) * size))
     plain = plain[1:]  # the first round warms up
     found: dict[str, object] = {"reference_ms": round(statistics.median(plain), 2)}
     for size, times in ours.items():

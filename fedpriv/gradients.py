@@ -1,6 +1,7 @@
 """Gradients of many victims at once, and how far two of them are apart."""
 
 import copy
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -13,6 +14,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from fedpriv.state import State
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -161,5 +164,26 @@ def gradients_at(
     def one(p: State, b: State, x: Tensor, t: Tensor) -> State:
         return grad(lambda q: loss_at(model, q, b, x, t))(p)
 
+    return per_victim(one, params, buffers, shared, x, t)
+
+
+def per_victim(
+    one: Callable[[State, State, Tensor, Tensor], State],
+    params: State,
+    buffers: State,
+    shared: bool,
+    x: Tensor,
+    t: Tensor,
+) -> State:
+    """`one` for each victim: all at once by vmap, or in turn for models whose Python looks at values."""
     axis = None if shared else 0
-    return vmap(one, in_dims=(axis, axis, 0, 0), randomness="different")(params, buffers, x, t)
+    try:
+        return vmap(one, in_dims=(axis, axis, 0, 0), randomness="different")(params, buffers, x, t)
+    except RuntimeError as error:
+        log.debug("vmap does not take this model (%s): one victim after the other", error)
+
+    def row(state: State, v: int) -> State:
+        return state if shared else {key: value[v] for key, value in state.items()}
+
+    found = [one(row(params, v), row(buffers, v), x[v], t[v]) for v in range(len(x))]
+    return {key: torch.stack([state[key] for state in found]) for key in found[0]}

@@ -7,11 +7,19 @@ from typing import Self
 
 import torch
 from torch import Tensor, nn
-from torch.func import grad, vmap
+from torch.func import grad
 
 from fedpriv.engine.explicit import Explicit, explicit_engine
 from fedpriv.errors import BadObservation
-from fedpriv.gradients import Gradients, as_trained, dense, gradients_at, loss_at, soft
+from fedpriv.gradients import (
+    Gradients,
+    as_trained,
+    dense,
+    gradients_at,
+    loss_at,
+    per_victim,
+    soft,
+)
 from fedpriv.observation import Observation, check_finite, check_fits
 from fedpriv.replay import batches, replayed, step_rule
 from fedpriv.state import State
@@ -96,8 +104,7 @@ class Victims:
             after = replayed(weights, gradient, step, order)
             return {key: after[key] - value for key, value in weights.items()}
 
-        axis = None if self.shared else 0
-        return vmap(one, in_dims=(axis, axis, 0, 0))(self.weights, self.buffers, x, t)
+        return per_victim(one, self.weights, self.buffers, self.shared, x, t)
 
 
 def stack(observations: Sequence[Observation], fast: bool = True) -> Victims:

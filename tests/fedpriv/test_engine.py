@@ -180,6 +180,11 @@ def test_a_branch_on_data_takes_the_general_path():
     net = Branching()
     weights = {k: v.detach() for k, v in net.named_parameters()}
     assert explicit_engine(net, weights, {}, (3, 16, 16)) is None
+    victims = stack(observed(net, count=2))  # vmap does not take it either: one after the other
+    x, y = torch.randn(2, 1, 3, 16, 16), torch.tensor([[1], [2]])
+    found = victims.gradient_at(x, y)["a.weight"]
+    for v in range(2):
+        close(found[v], gradient_of(net, x[v], y[v])["a.weight"])
 
 
 def test_models_that_differ_take_the_general_path():

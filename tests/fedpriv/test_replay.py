@@ -90,7 +90,7 @@ def test_it_is_differentiable():
             for s in (step, -step)
         ]
         assert float(slope[0, 0, i]) == pytest.approx(
-            float((ends[0] - ends[1]) / (2 * h)), rel=2e-2, abs=1e-4
+            (ends[0] - ends[1]).item() / (2 * h), rel=2e-2, abs=1e-4
         )
 
 
