@@ -11,6 +11,7 @@ from fedpriv.wire import METRICS, PARTITION
 
 log = logging.getLogger(__name__)
 ASK_TIMEOUT, SETTLED = 120.0, 8.0
+ASK_AGAIN_TIMEOUT = 10.0  # who was silent once must not hold up every round
 
 
 class Roster:
@@ -20,6 +21,7 @@ class Roster:
         self.clients = clients
         self.patience = patience
         self._partitions: dict[int, int] = {}  # node id -> partition
+        self._silent: dict[int, str] = {}  # node id -> why it did not say
         self._waited = False
 
     def partition(self, node: int) -> int:
@@ -34,17 +36,23 @@ class Roster:
             self._ask(grid, unknown)
         by_partition = {self._partitions[n]: n for n in present if n in self._partitions}
         if not by_partition:
+            reasons = " ".join(dict.fromkeys(self._silent.values()))
             raise WorkFailed(
-                "No client said which partition it holds; start nodes with a partition-id."
+                "No client said which partition it holds; start nodes with a partition-id. "
+                f"{reasons}".strip()
             )
         return [node for _, node in sorted(by_partition.items())]
 
     def _ask(self, grid: Grid, nodes: list[int]) -> None:
         questions = [Message(RecordDict(), node, MessageType.QUERY) for node in nodes]
-        for answer in grid.send_and_receive(questions, timeout=ASK_TIMEOUT):
+        again = all(node in self._silent for node in nodes)
+        self._silent |= dict.fromkeys(nodes, "It did not answer.")
+        timeout = ASK_AGAIN_TIMEOUT if again else ASK_TIMEOUT
+        for answer in grid.send_and_receive(questions, timeout=timeout):
             node = answer.metadata.src_node_id
             if answer.has_error():
-                log.warning("node %d did not say who it is: %s", node, answer.error.reason)
+                self._silent[node] = answer.error.reason or f"error {answer.error.code}"
+                log.warning("node %d did not say who it is: %s", node, self._silent[node])
             else:
                 self._partitions[node] = int(answer.content[METRICS][PARTITION])  # type: ignore[arg-type]
 
