@@ -8,7 +8,7 @@ from fedpriv.errors import BadOption
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables
 from simulations.api import load
-from simulations.audit import audit
+from simulations.audit import audit, battery
 from simulations.audit.battery import Cell, cells, methods_on, milestones
 from simulations.audit.ladder import Tried, candidates, cheapest
 from simulations.audit.probe import Pace, Starts, as_in_training, variant
@@ -96,17 +96,29 @@ def test_what_cannot_be_audited_is_said(tmp_path):
 
 
 @pytest.mark.slow
-def test_an_undefended_federation_fails_and_a_defended_one_passes(tmp_path):
-    bare = from_tables(SMALL)
-    found = audit(bare, RunFolder(tmp_path / "bare"), minutes=2)
+@pytest.mark.timeout(1800)
+def test_an_undefended_federation_fails_and_a_defended_one_passes(tmp_path, monkeypatch):
+    """With time enough nothing here depends on speed: two clients, one round, one candidate."""
+    noise = {"name": "noise", "scale": 10.0}
+    bare = {
+        **SMALL,
+        "training": {"lr": 0.1, "batch-size": 4, "local-steps": 1},
+        "federation": {"clients": 2, "rounds": 1, "backend": "inline"},
+        "defences": [{"name": "loud", "plugins": [noise]}],
+    }
+    found = audit(from_tables(bare), RunFolder(tmp_path / "bare"), minutes=60)
     assert not found["passed"] and found["crossed"] > 0
-    assert found["clients"]["0"]["leaks"]
+    assert found["clients"]["0"]["leaks"] and found["left-out"] == []
+    assert found["cheapest"] == "loud" and found["defences"][0]["accuracy"] is not None
     assert json.loads((tmp_path / "bare" / "audit.json").read_text())["gates"] == ["psnr>20"]
     result = load(tmp_path / "bare")
     assert result.verdict.light == "red"
-    assert "The gate psnr&gt;20 was crossed by" in result.report.read_text("utf-8")
+    page = result.report.read_text("utf-8")
+    assert "The gate psnr&gt;20 was crossed by" in page
+    assert "The cheapest defence that passes is noise(scale=10.0)" in page
 
-    tables = {**SMALL, "plugins": [{"name": "noise", "scale": 10.0}]}
-    found = audit(from_tables(tables), RunFolder(tmp_path / "noisy"), minutes=2)
+    monkeypatch.setattr(battery, "KNOWS", {})  # the search for a defence has used one above
+    noisy = {**bare, "plugins": [noise]}
+    found = audit(from_tables(noisy), RunFolder(tmp_path / "noisy"), minutes=60)
     assert found["passed"] and found["defences"] == []
     assert load(tmp_path / "noisy").verdict.light in ("green", "amber")
