@@ -16,6 +16,7 @@ from clients.catalogue import plugin_of
 from fedpriv.errors import BadFolder, FedprivError
 from fedpriv.files import write_text
 from fedpriv.metrics.tradeoff import ppc
+from fedpriv.report.page import write_report
 from fedpriv.runfolder import RunFolder, environment
 from fedpriv.scenario import Scenario
 from fedpriv.sections import Attack
@@ -213,7 +214,9 @@ def sweep(
             finished(name, count)
             write_tables(folder.path, rows_of(folder, cells, source))
     rows = rows_of(folder, cells, source)
-    return {"folder": str(folder.path), "rows": rows, "cap": write_tables(folder.path, rows)}
+    table = write_tables(folder.path, rows)
+    report = str(write_report([folder.path]))
+    return {"folder": str(folder.path), "rows": rows, "cap": table, "report": report}
 
 
 def _after(waits: Any, *arguments: Any) -> list[Result]:

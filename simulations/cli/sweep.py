@@ -68,6 +68,7 @@ def sweep(
     else:
         out.print(cap_table(chosen.name, results["cap"]))
         out.print(f"sweep folder: {place}", highlight=False, soft_wrap=True)
+        out.print(f"report: {results['report']}", highlight=False, soft_wrap=True)
     for row in failed:
         name = f"{row['defence']} {row['value']}, {row['attack']}"
         err.print(f"{name}: {row['error']}", highlight=False, markup=False)
