@@ -48,7 +48,10 @@ class Roster:
         again = all(node in self._silent for node in nodes)
         self._silent |= dict.fromkeys(nodes, "It did not answer.")
         timeout = ASK_AGAIN_TIMEOUT if again else ASK_TIMEOUT
-        for answer in grid.send_and_receive(questions, timeout=timeout):
+        answers = list(grid.send_and_receive(questions, timeout=timeout))
+        for node in set(nodes) - {answer.metadata.src_node_id for answer in answers}:
+            log.warning("node %d did not say who it is within %g s", node, timeout)
+        for answer in answers:
             node = answer.metadata.src_node_id
             if answer.has_error():
                 self._silent[node] = answer.error.reason or f"error {answer.error.code}"
