@@ -130,6 +130,7 @@ def stack(observations: Sequence[Observation], fast: bool = True) -> Victims:
             )
     shared = all(_same(seen.sent, first.sent) for seen in observations)
     client = as_trained(model, first.mode)
+    check_runs(first, client)
     params = [key for key, _ in client.named_parameters()]
     buffers = [key for key, value in client.named_buffers() if value.is_floating_point()]
 
@@ -152,6 +153,26 @@ def stack(observations: Sequence[Observation], fast: bool = True) -> Victims:
         return victims
     engine = explicit_engine(client, victims.weights, victims.buffers, first.input_shape)
     return replace(victims, engine=engine)
+
+
+def check_runs(seen: Observation, client: nn.Module) -> None:
+    """BadObservation unless the model takes the recorded inputs, gives the classes, and has our loss."""
+    if seen.loss != "cross-entropy":
+        raise BadObservation(
+            f"{seen.name} was trained with the loss '{seen.loss}'; attacks know 'cross-entropy'."
+        )
+    kind = type(client).__name__
+    try:
+        with torch.no_grad():
+            shape = tuple(client(torch.zeros(2, *seen.input_shape)).shape)
+    except (RuntimeError, ValueError, IndexError, AttributeError) as error:
+        raise BadObservation(
+            f"{kind} does not take inputs of the recorded shape {seen.input_shape}: {error}."
+        ) from error
+    if shape != (2, seen.classes):
+        raise BadObservation(
+            f"{kind} gives outputs of shape {shape[1:]} where {seen.name} has {seen.classes} classes."
+        )
 
 
 def alike(observations: Sequence[Observation]) -> list[list[Observation]]:

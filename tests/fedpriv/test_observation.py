@@ -143,6 +143,19 @@ def test_stacking_needs_a_model_and_equal_facts(seen, net):
     assert [len(group) for group in alike([one, other, one])] == [2, 1]
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"loss": "mse"}, "attacks know 'cross-entropy'"),
+        ({"input_shape": (5,)}, r"does not take inputs of the recorded shape \(5,\)"),
+        ({"classes": 3}, r"outputs of shape \(2,\) where 3-12 has 3 classes"),
+    ],
+)
+def test_a_model_that_does_something_else(seen, net, change, words):
+    with pytest.raises(BadObservation, match=words):
+        stack([replace(seen.on(net), **change)])
+
+
 def test_a_reconstruction_survives_its_file(tmp_path):
     found = Reconstruction(
         x=torch.rand(2, 1, 3, 4, 4),
