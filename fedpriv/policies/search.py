@@ -26,12 +26,16 @@ Stage = Callable[[str, int], None]  # told what begins, and of how many tasks
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """How many candidates, how many to keep, and how carefully to choose."""
+    """How many candidates, how many to keep, and how carefully to choose.
+
+    With ResNet20 on CIFAR-100 the paper's 43-18-18, which costs no accuracy, is just above the
+    quantile 0.2 of random candidates; its 3-1-7, which costs six points, is near 0.07.
+    """
 
     candidates: int = 1500  # C_max
     keep: int = 10  # n
     threshold: float | None = None  # T_acc as a number …
-    quantile: float = 0.5  # … or as the share of the candidates that it turns away
+    quantile: float = 0.2  # … or as the share of the candidates that it turns away
     images: int = 100
     rounds: int = 10
     longest: int = LONGEST
@@ -49,7 +53,7 @@ class Search:
             )
         if not 0 <= self.quantile < 1:
             raise BadOption(
-                f"quantile must be in [0, 1), got {self.quantile}; 0.5 turns half of them away."
+                f"quantile must be in [0, 1), got {self.quantile}; 0.2 turns a fifth of them away."
             )
         if not self.doubts > 0:
             raise BadOption(f"doubts must be above 0, got {self.doubts}.")
