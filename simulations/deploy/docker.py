@@ -32,6 +32,12 @@ class Containers:
     file: Path
     folder: Path  # where the authority's certificate is copied to
 
+    @property
+    def runs(self) -> Path:
+        """The folder that the ServerApp's container writes runs to."""
+        known = {**dotenv(self.file.parent / ".env"), **os.environ}
+        return (self.file.parent / known.get("RUNS", "./runs")).resolve()
+
     def compose(self, *words: str, capture: bool = False) -> str:
         """One `docker compose` command; WorkFailed when it fails."""
         command = ["docker", "compose", "--file", str(self.file), *words]
@@ -43,6 +49,9 @@ class Containers:
 
     def up(self, patience: float = 600.0, tell: Callable[[str], None] = lambda line: None) -> None:
         read_compose(self.file)  # names the service and key of a mistake before anything starts
+        if not self.runs.exists():  # Docker would make it root's, and services are not root
+            self.runs.mkdir(parents=True)
+            self.runs.chmod(0o1777)
         self.compose("up", "--build", "--detach", "--wait", "--wait-timeout", f"{patience:.0f}")
 
     def down(self, volumes: bool = False) -> list[int]:
@@ -74,11 +83,9 @@ class Containers:
 
     def seen_by_server(self, out: Path) -> str:
         """The run folder as the ServerApp's container sees it: below ./runs, mounted at /runs."""
-        known = {**dotenv(self.file.parent / ".env"), **os.environ}
-        runs = (self.file.parent / known.get("RUNS", "./runs")).resolve()
         try:
-            return f"/runs/{out.resolve().relative_to(runs)}"
+            return f"/runs/{out.resolve().relative_to(self.runs)}"
         except ValueError:
             raise WorkFailed(
-                f"--out must be below '{runs}', which containers see as /runs; got '{out}'."
+                f"--out must be below '{self.runs}', which containers see as /runs; got '{out}'."
             ) from None

@@ -32,6 +32,7 @@ def said(tmp_path, monkeypatch):
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("DOCKER_SAID", str(tmp_path / "said"))
+    monkeypatch.setenv("RUNS", str(tmp_path / "runs"))
     return lambda: [json.loads(line) for line in (tmp_path / "said").read_text().splitlines()]
 
 
@@ -45,6 +46,7 @@ def test_up_waits_until_all_is_healthy(said, tmp_path):
     last = said()[-1]
     assert last[:4] == ["compose", "--file", str(FILE), "up"]
     assert {"--build", "--detach", "--wait"} <= set(last)
+    assert stat.S_IMODE((tmp_path / "runs").stat().st_mode) == 0o1777
 
 
 def test_down_keeps_volumes_unless_told(said, tmp_path):
@@ -64,7 +66,7 @@ def test_a_failure_is_one_message(said, tmp_path, monkeypatch):
 
 
 def test_a_run_folder_must_be_one_that_containers_see(said, tmp_path):
-    inside = FILE.parent / "runs" / "one"
+    inside = tmp_path / "runs" / "one"
     assert containers(tmp_path).seen_by_server(inside) == "/runs/one"
     with pytest.raises(WorkFailed, match="--out must be below"):
         containers(tmp_path).seen_by_server(tmp_path / "elsewhere")
