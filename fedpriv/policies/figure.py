@@ -49,7 +49,7 @@ def _cloud(found: PolicySet, axes: Any) -> None:
         axes.scatter(x, y, label=label, **style)
     axes.axvline(found.threshold, linestyle="--", linewidth=1, label="threshold of S_acc")
     for row in found.candidates:
-        if row.policy in found.policies[:3]:
+        if row.policy in found.policies[:1]:
             axes.annotate(row.policy, (row.accuracy, row.privacy), fontsize=7)
     axes.set_xlabel("S_acc (higher: more accurate)")
     axes.set_ylabel("S_pri (lower: more private)")
