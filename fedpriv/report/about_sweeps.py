@@ -191,6 +191,9 @@ def verdict_of_sweep(grid: Grid) -> Verdict:
     settings = _settings(done)
     bare = settings[settings["defence"] == "none"]
     defended = settings[settings["defence"] != "none"]
+    if defended.empty:
+        best = what.shown(bare["leak"].max())
+        return Verdict("grey", (f"No defence was tried; without one an attack reached {best}.",))
     holds = defended[~defended["leak"].map(what.crosses)]
     blind = defended[~defended["blind"].map(what.crosses)]
     sure = holds[holds["tested"]]

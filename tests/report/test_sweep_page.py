@@ -100,3 +100,9 @@ def test_an_unfinished_sweep_claims_nothing(tmp_path):
     material = read_material([folder])
     assert verdict_of_sweep(material.grids[0]).light == "grey"
     assert "Boom" in page_of(material)
+
+
+def test_a_sweep_without_a_defence_says_so(tmp_path):
+    material = read_material([sweep(tmp_path / "s", NONE)])
+    assert verdict_of_sweep(material.grids[0]).light == "grey"
+    assert "No defence was tried; without one an attack reached 35.0 dB." in page_of(material)
