@@ -1,15 +1,15 @@
 """The errors a user can meet, and the exit code each one gives.
 
-    FedprivError
-    ├── BadInput (2)        a setting, a file or a name is wrong: the user mends it
-    │   ├── BadOption       one option of a plugin, attack, model, strategy or section
-    │   ├── BadScenario     a scenario file or a --set
-    │   ├── BadData         a data set that is missing, truncated or mislabelled
-    │   ├── BadFolder       a run folder that cannot be read, written or resumed
-    │   └── BadObservation  a recording that is damaged or does not fit its model
-    ├── GateCrossed (1)     the leakage is worse than the gate allows
-    └── WorkFailed (3)      the input was right and the work still failed
-        └── Refused         a client will not do what it was asked (budget, guard)
+FedprivError
+├── BadInput (2)        a setting, a file or a name is wrong: the user mends it
+│   ├── BadOption       one option of a plugin, attack, model, strategy or section
+│   ├── BadScenario     a scenario file or a --set
+│   ├── BadData         a data set that is missing, truncated or mislabelled
+│   ├── BadFolder       a run folder that cannot be read, written or resumed
+│   └── BadObservation  a recording that is damaged or does not fit its model
+├── GateCrossed (1)     the leakage is worse than the gate allows
+└── WorkFailed (3)      the input was right and the work still failed
+    └── Refused         a client will not do what it was asked (budget, guard)
 """
 
 
