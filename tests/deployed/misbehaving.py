@@ -15,9 +15,10 @@ class NotANumber(PrivacyPlugin):
 
 @dataclass(frozen=True)
 class WrongShape(PrivacyPlugin):
+    """One axis too many: adding it to the model sent broadcasts."""
+
     def on_update(self, update, job):
-        job.start = {name: value.reshape(-1) for name, value in job.start.items()}
-        return {name: value.flatten()[:-1] for name, value in update.items()}
+        return {name: value[None, :1] for name, value in update.items()}
 
 
 @dataclass(frozen=True)
@@ -25,4 +26,4 @@ class Garbage(PrivacyPlugin):
     """Hundreds of times the bytes it should have."""
 
     def on_update(self, update, job):
-        return {name: torch.zeros(40_000_000) for name in update}
+        return {name: value.expand(400, *value.shape) for name, value in update.items()}
