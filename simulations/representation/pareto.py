@@ -17,7 +17,6 @@ from fedpriv.metrics.tradeoff import pareto
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
 from simulations.representation.assess import table_text
-from strategies.catalogue import SHARING_CODES
 
 ANALYSES = ("mask-overlap",)  # told a part of what is secret: no attack
 Cells = Mapping[str, str]
@@ -33,6 +32,7 @@ class Point:
     run: str
     plugins: str
     accuracy: float
+    accuracy_shared: float  # where new samples are shared too, and carry the noise
     mse: float
     attack: str
     front: bool = False
@@ -68,14 +68,18 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 
 def made(
-    scenario: Scenario, run: str, plugins: str, accuracy: float, found: tuple[float, str] | None
+    scenario: Scenario,
+    run: str,
+    plugins: str,
+    accuracies: tuple[float, float],
+    found: tuple[float, str] | None,
 ) -> list[Point]:
     """The point of a run; none when nothing was attacked."""
     if found is None:
         return []
     strategy, data = scenario.federation.strategy, scenario.data
     way = {"representation": "codes", "vertical": "columns"}.get(strategy, "updates")
-    return [Point(data.name, data.limit, way, run, plugins, accuracy, found[0], found[1])]
+    return [Point(data.name, data.limit, way, run, plugins, *accuracies, found[0], found[1])]
 
 
 def points_of_run(folder: RunFolder, name: str) -> list[Point]:
@@ -84,15 +88,13 @@ def points_of_run(folder: RunFolder, name: str) -> list[Point]:
         return []
     scenario = folder.scenario()
     plugins = " + ".join(spec.name for spec in scenario.plugins) or "none"
-    accuracy = accuracy_of(rounds[-1], scenario.federation.strategy)
-    return made(scenario, name, plugins, accuracy, strongest(rows_of(folder.scores_file)))
+    accuracies = accuracies_in(rounds[-1])
+    return made(scenario, name, plugins, accuracies, strongest(rows_of(folder.scores_file)))
 
 
-def accuracy_of(record: Mapping[str, float], strategy: str) -> float:
-    """On clean codes where parties use the classifier themselves, else as measured."""
-    if strategy in SHARING_CODES:
-        return float(record.get("train-accuracy-clean", record["accuracy"]))
-    return float(record["accuracy"])
+def accuracies_in(record: Mapping[str, float]) -> tuple[float, float]:
+    """On clean codes, as a party has that uses the classifier itself, and as shared."""
+    return record.get("train-accuracy-clean", record["accuracy"]), record["accuracy"]
 
 
 def points_of_sweep(folder: Path) -> list[Point]:
@@ -101,12 +103,13 @@ def points_of_sweep(folder: Path) -> list[Point]:
     cells: dict[tuple[str, str], list[dict[str, str]]] = {}
     for row in rows_of(folder / "results.csv"):
         if row.get("accuracy") and row.get("psnr"):
-            cells.setdefault((row["defence"], row.get("value", "")), []).append(row)
+            named = {**row, "attack": f"{row['attack']}, batch {row.get('batch-size', 1)}"}
+            cells.setdefault((row["defence"], row.get("value", "")), []).append(named)
     found: list[Point] = []
     for (defence, value), rows in cells.items():
         accuracy = statistics.fmean(float(row["accuracy"]) for row in rows)
         name = f"{folder.name}/{defence} {value}".strip()
-        found += made(scenario, name, defence, accuracy, strongest(rows))
+        found += made(scenario, name, defence, (accuracy, accuracy), strongest(rows))
     return found
 
 

@@ -145,7 +145,7 @@ def test_a_sweep_has_a_point_for_each_value_of_each_defence(tmp_path):
         "noise,0.1,dlg,0.5,20\nnoise,0.1,noise-aware,0.5,30\nnoise,1.0,dlg,0.2,10\nnoise,2.0,dlg,,\n"
     )
     first, second = points_in([tmp_path])
-    assert (first.way, first.attack) == ("updates", "noise-aware")
+    assert (first.way, first.attack) == ("updates", "noise-aware, batch 1")
     assert first.mse == pytest.approx(1e-3) and second.mse == pytest.approx(0.1)
 
 
