@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from functools import wraps
+from typing import Any
 
 from flwr.app import Context, Error, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
@@ -43,10 +44,14 @@ def answering(handler: Handler) -> Handler:
 
 
 def round_of(message: Message) -> int:
-    return int(message.content[CONFIG][ROUND])
+    return int(str(message.content.config_records[CONFIG][ROUND]))
 
 
-def reply(message: Message, state: State | None, metrics: dict[str, float]) -> Message:
+def received(message: Message) -> State:
+    return state_in(message.content.array_records[ARRAYS])
+
+
+def reply(message: Message, state: State | None, metrics: dict[str, Any]) -> Message:
     return Message(content(state, **{METRICS: MetricRecord(metrics)}), reply_to=message)
 
 
@@ -76,7 +81,7 @@ def client_app(scenario_of: Callable[[dict], Scenario] = Scenario.of) -> ClientA
     @answering
     def train(message: Message, context: Context) -> Message:
         scenario = scenario_of(context.run_config)
-        start = state_in(message.content[ARRAYS])
+        start = received(message)
         job, metrics = trained(scenario, start, message, context)
         return reply(message, job.kept["released"], metrics)
 
@@ -85,7 +90,7 @@ def client_app(scenario_of: Callable[[dict], Scenario] = Scenario.of) -> ClientA
     def train_alone(message: Message, context: Context) -> Message:
         scenario = scenario_of(context.run_config)
         memory = Memory(context.state)
-        start = memory.recall(OWN_MODEL) or state_in(message.content[ARRAYS])
+        start = memory.recall(OWN_MODEL) or received(message)
         job, metrics = trained(scenario, start, message, context)
         memory.remember(OWN_MODEL, state_of(job.shared))
         loss, accuracy = evaluated(job.shared, *test_samples(scenario))
@@ -97,7 +102,7 @@ def client_app(scenario_of: Callable[[dict], Scenario] = Scenario.of) -> ClientA
         scenario = scenario_of(context.run_config)
         _, share = share_of(scenario, context)
         _, held = own_split(scenario, share)
-        model = loaded(model_of(scenario), state_in(message.content[ARRAYS]))
+        model = loaded(model_of(scenario), received(message))
         x, y = training_samples(scenario)
         loss, accuracy = evaluated(model, x[held], y[held])
         metrics = {"loss": loss, "accuracy": accuracy, "num-examples": len(held)}
@@ -113,7 +118,7 @@ def client_app(scenario_of: Callable[[dict], Scenario] = Scenario.of) -> ClientA
     @answering
     def codes(message: Message, context: Context) -> Message:
         scenario = scenario_of(context.run_config)
-        encoder = state_in(message.content[ARRAYS])
+        encoder = received(message)
         return reply(message, *share_codes(scenario, encoder, round_of(message), context))
 
     @app.train("columns")
@@ -126,7 +131,7 @@ def client_app(scenario_of: Callable[[dict], Scenario] = Scenario.of) -> ClientA
     @answering
     def learn(message: Message, context: Context) -> Message:
         scenario = scenario_of(context.run_config)
-        pool = state_in(message.content[ARRAYS])
+        pool = received(message)
         return reply(message, None, learn_pool(scenario, pool, context))
 
     @app.query()

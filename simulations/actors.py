@@ -32,7 +32,10 @@ class ActorBackend(RayBackend):
 
     def __init__(self, scenario: Scenario) -> None:
         federation = scenario.federation
-        resources = {"num_cpus": federation.cpus_per_client, "num_gpus": federation.gpus_per_client}
+        resources: Any = {
+            "num_cpus": federation.cpus_per_client,
+            "num_gpus": federation.gpus_per_client,
+        }
         super().__init__({"client_resources": resources})
         threads = max(1, math.floor(federation.cpus_per_client))
         self.actor_kwargs: dict[str, Any] = {

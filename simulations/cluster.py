@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from fedpriv.errors import BadOption, WorkFailed
 
@@ -20,7 +21,7 @@ def connect(address: str | None = None, cpus: int | None = None) -> None:
 
     if ray.is_initialized():
         return
-    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address:
         try:
             ray.init(address=address, **quiet)

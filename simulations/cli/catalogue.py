@@ -1,11 +1,14 @@
 """`fedpriv scenarios` and `fedpriv list`."""
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
+
+from fedpriv.registry import Entry
 
 out = Console()
 
@@ -44,7 +47,7 @@ def listing(kind: Annotated[Kind, typer.Argument(help="What to list.")]) -> None
     from strategies.catalogue import STRATEGIES
     from strategies.malicious.catalogue import MALICIOUS
 
-    registry = {
+    registries: dict[Kind, Mapping[str, Entry[Any]]] = {
         Kind.plugins: PLUGINS,
         Kind.attacks: ATTACKS,
         Kind.strategies: STRATEGIES,
@@ -52,8 +55,8 @@ def listing(kind: Annotated[Kind, typer.Argument(help="What to list.")]) -> None
         Kind.data: DATASETS,
         Kind.metrics: METRICS,
         Kind.malicious: MALICIOUS,
-    }[kind]
+    }
     table = Table("name", "what it is", "paper")
-    for name, entry in registry.items():
+    for name, entry in registries[kind].items():
         table.add_row(name, entry.summary, entry.paper)
     out.print(table)
