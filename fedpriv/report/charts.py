@@ -97,21 +97,24 @@ def ppc_curves(cells: pd.DataFrame, metric: str, about: str) -> Chart:
     """
     data: list[dict[str, Any]] = []
     rows: list[tuple[Any, ...]] = []
-    for index, (found, points) in enumerate(cells.groupby(["defence", "attack"], sort=True)):
-        name = " · ".join(map(str, found))
-        means = points.groupby("m", sort=True)[[metric, "accuracy"]].mean().reset_index()
-        data.append(_line(name, means["m"].tolist(), means[metric].tolist(), index))
-        rows += [
-            (name, f"{row['m']:.2f}", f"{row[metric]:.3f}", percent(row["accuracy"]))
-            for _, row in means.iterrows()
-        ]
-    for index, (defence, points) in enumerate(cells.groupby("defence", sort=True)):
-        means = points.groupby("m", sort=True)["accuracy"].mean().reset_index()
-        line = _line(
-            f"{defence} · accuracy", means["m"].tolist(), means["accuracy"].tolist(), index
-        )
-        line |= {"yaxis": "y2", "line": {"dash": "dot", "width": 1.5}, "opacity": 0.7}
-        data.append(line)
+    settings = ["value"] if "value" in cells.columns else ["m"]  # seeds of one setting are averaged
+    figures = list(dict.fromkeys(["m", metric, "accuracy"]))
+    for colour, (defence, own) in enumerate(cells.groupby("defence", sort=True)):
+        for turn, (attack, points) in enumerate(own.groupby("attack", sort=True)):
+            means = points.groupby(settings)[figures].mean().sort_values("m")
+            name = f"{defence} · {attack}"
+            line = _line(name, means["m"].tolist(), means[metric].tolist(), colour)
+            line["marker"] = {"symbol": MARKS[turn % len(MARKS)], "size": 8}
+            line["line"] = {"dash": DASHES[turn % len(DASHES)], "width": 2}
+            data.append(line)
+            rows += [
+                (name, f"{row['m']:.2f}", f"{row[metric]:.3f}", percent(row["accuracy"]))
+                for _, row in means.iterrows()
+            ]
+        means = own.groupby(settings)[["m", "accuracy"]].mean().sort_values("m")
+        x, y = means["m"].tolist(), means["accuracy"].tolist()
+        faint = {"yaxis": "y2", "line": {"dash": "dot", "width": 1.5}, "opacity": 0.7}
+        data.append(_line(f"{defence} · accuracy", x, y, colour) | faint)
     top = 1.05 * float(cells["m"].max()) if len(cells) else 3.0
     layout = {
         "xaxis": {"title": {"text": "m = log₁₀(‖B‖/‖E‖ + 1)"}, "range": [0, top]},
