@@ -290,7 +290,7 @@ def test_replay_beats_the_mean_gradient():
     order = y.argsort()
     moved = blank.update_at(x[order], y[order])
     seen = replace(blank, received={k: v.double() + moved[k] for k, v in blank.sent.items()})
-    options = {"steps": 120, "tv": 1e-4, "box": True, "schedule": "cosine", "lr": 0.05}
+    options = {"steps": 80, "tv": 1e-4, "box": True, "schedule": "cosine", "lr": 0.05}
     label = known(y[order][None])
     scores = []
     for replay in (True, False):

@@ -29,7 +29,7 @@ SHORT = {
     "grad-inversion": ({"steps": 120, "restarts": 2, "tv": 1e-4}, 15),
     "pruning-aware": ({"steps": 100, "tv": 1e-3}, 18),
     "noise-aware": ({"steps": 100, "tv": 1e-3}, 18),
-    "policy-aware": ({"steps": 60, "tv": 1e-3, "policy": "20"}, 12),
+    "policy-aware": ({"steps": 40, "tv": 1e-3, "policy": "20"}, 12),
     "spn-aware": ({"steps": 80, "joint-steps": 60}, 20),
     "recursive": ({}, 30),
 }
