@@ -22,7 +22,7 @@ function themed(figure) {
     modebar: { bgcolor: "rgba(0,0,0,0)", color: line, activecolor: ink },
     margin: { l: 60, r: narrow ? 20 : 50, t: 20, b: 50 },
     ...copy.layout,
-    legend: { orientation: "h", y: -0.25, ...copy.layout.legend },
+    legend: { orientation: "h", yanchor: "top", y: narrow ? -0.4 : -0.25 },
   };
   for (const axis of ["xaxis", "yaxis", "yaxis2"]) {
     if (layout[axis]) layout[axis] = { gridcolor: line, zerolinecolor: line, automargin: true, ...layout[axis] };
@@ -33,7 +33,7 @@ function themed(figure) {
 function draw() {
   for (const place of document.querySelectorAll(".chart")) {
     const figure = themed(JSON.parse(document.getElementById(place.dataset.figure).textContent));
-    Plotly.react(place, figure.data, figure.layout, { displaylogo: false, responsive: true });
+    Plotly.react(place, figure.data, figure.layout, { displaylogo: false, responsive: true, displayModeBar: window.innerWidth < 640 ? false : "hover" });
   }
 }
 
