@@ -99,7 +99,18 @@ def audit(
     deliberate_threads()
     gates = gates_of(scenario.gate, fail_if) or gates_of({"psnr": DEFAULT_BOUNDS["psnr"]})
     bounds = {gate.metric: gate.bound for gate in gates}
-    plain = replace(scenario, attacks=(), audit=False, gate=bounds, variants=(), sweep=None)
+    # In this process training can end between two rounds; actors would still be at work.
+    here = scenario.federation.backend == "auto"
+    federation = replace(scenario.federation, backend="inline") if here else scenario.federation
+    plain = replace(
+        scenario,
+        attacks=(),
+        audit=False,
+        gate=bounds,
+        variants=(),
+        sweep=None,
+        federation=federation,
+    )
     starts = Starts(folder.path / "starts")
     work = Audit(plain, folder, gates, Clock(minutes), console or Console(quiet=True), starts)
     train(work)
