@@ -218,12 +218,14 @@ def resisted(work: Audit, name: str, defended: Scenario, cell: Cell, to_come: in
         record["seconds"] for record in work.folder.rounds()
     )  # to train with one that passes
     share = max(0.0, work.clock.left() - spare) / to_come
+    if not share:
+        return Tried(name, plugins, None, None, why="no time to attack it")
     limits = Limits(
         planned=lambda: share / len(methods),
         deadline=time.monotonic() + share,
         enough=lambda rows: bool(work.crossed(rows)),
         victims=2,
-        least=1 if share else 0,
+        least=1,
     )
     try:
         rows, skipped = probe(defended, cell, methods, place, work.starts, work.pace, limits)
