@@ -1,7 +1,7 @@
 """Clients as Ray actors through Flower's backend: warmed once, counted, replaced when one dies."""
 
 import math
-import threading
+import queue
 from functools import partial
 from typing import Any
 
@@ -41,7 +41,8 @@ class ActorBackend(RayBackend):
         self.actor_kwargs: dict[str, Any] = {
             "on_actor_init_fn": partial(warm, threads, scenario.text())
         }
-        self._idle: threading.Semaphore | None = None
+        self._alive: list[Any] = []
+        self._idle: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def build(self, app_fn: Any = own_app) -> None:
         try:
@@ -51,24 +52,35 @@ class ActorBackend(RayBackend):
                 f"No actor fits this machine: {error} Lower federation.cpus-per-client or "
                 "federation.gpus-per-client."
             ) from error
-        self._idle = threading.Semaphore(self.num_workers)
+        assert self.pool is not None
+        self._alive, self._idle = list(self.pool.pool), queue.SimpleQueue()
+        for actor in self._alive:
+            self._idle.put(actor)
 
     def process_message(self, message: Message, context: Context) -> tuple[Message, Context]:
-        assert self._idle is not None and self.pool is not None
-        with self._idle:
-            try:
-                return super().process_message(message, context)
-            except ray.exceptions.RayActorError as error:
-                self.pool.pool = [actor for actor in self.pool.pool if _lives(actor)]
-                while len(self.pool.pool) + len(self.pool._future_to_actor) < self.num_workers:
-                    self.pool.pool.append(self.pool.create_actor_fn())
-                raise WorkFailed("the client's process died") from error
+        partition = str(context.node_config["partition-id"])
+        actor = self._idle.get()
+        try:
+            _, reply, after = ray.get(actor.run.remote(self.app_fn, message, partition, context))
+            return reply, after
+        except ray.exceptions.RayActorError as error:
+            actor = self._successor(actor)
+            raise WorkFailed("the client's process died") from error
+        finally:
+            self._idle.put(actor)
 
+    def _successor(self, dead: Any) -> Any:
+        """An actor in the place of one that died; none once all were ended on purpose."""
+        assert self.pool is not None
+        if dead not in self._alive:
+            return dead
+        ray.kill(dead)
+        self._alive.remove(dead)
+        self._alive.append(self.pool.create_actor_fn())
+        return self._alive[-1]
 
-def _lives(actor: Any) -> bool:
-    """Whether an actor still answers; a dead one fails at once."""
-    try:
-        ray.get(actor.__ray_ready__.remote(), timeout=60)
-    except ray.exceptions.RayError:
-        return False
-    return True
+    def terminate(self) -> None:
+        """End every actor, a hanging one too."""
+        ended, self._alive = self._alive, []
+        for actor in ended:
+            ray.kill(actor)
