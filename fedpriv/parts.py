@@ -132,7 +132,12 @@ def device_of(name: str) -> torch.device:
 
 
 def seed_everything(seed: int) -> None:
-    """Layers such as dropout draw from the global generators only."""
+    """Layers such as dropout draw from the global generators only.
+
+    `torch.manual_seed` would also note the call, with its stack, for a CUDA that never starts.
+    """
     random.seed(seed)
     np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seed)

@@ -4,7 +4,7 @@ import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,10 @@ class Scenario:
 
     def text(self) -> str:
         """One line that `Scenario.of` reads back."""
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         return json.dumps(self.plain(), sort_keys=True, separators=(",", ":"))
 
     @staticmethod

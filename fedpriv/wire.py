@@ -28,7 +28,19 @@ def state_in(record: ArrayRecord) -> State:
 
 
 def _encoded(value: torch.Tensor) -> Array:
-    return Array(value.detach().cpu().contiguous().numpy())
+    """What `Array(ndarray)` gives, without writing the same .npy header anew each time."""
+    array = value.detach().cpu().contiguous().numpy()
+    head = _head(array.dtype.str, array.shape)
+    return Array(str(array.dtype), array.shape, "numpy.ndarray", head + array.tobytes())
+
+
+@lru_cache(maxsize=4096)
+def _head(dtype: str, shape: tuple[int, ...]) -> bytes:
+    """The .npy header of a C-ordered array."""
+    stream = io.BytesIO()
+    facts = {"descr": dtype, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, facts)
+    return stream.getvalue()
 
 
 def _decoded(array: Array) -> np.ndarray:

@@ -27,6 +27,14 @@ def test_a_state_survives_the_wire():
     assert all(torch.equal(back[k], SENT[k]) and back[k].dtype == SENT[k].dtype for k in SENT)
 
 
+def test_arrays_are_those_flower_makes():
+    ours, flowers = record_of(SENT), ArrayRecord(SENT)
+    assert ours.keys() == flowers.keys()
+    for name in ours:
+        assert ours[name].data == flowers[name].data
+        assert (ours[name].dtype, tuple(ours[name].shape)) == (flowers[name].dtype, tuple(flowers[name].shape))  # fmt: skip
+
+
 def test_the_decoded_state_owns_its_memory():
     record = record_of(SENT)
     state_in(record)["w"].add_(1)
