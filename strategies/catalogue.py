@@ -1,5 +1,7 @@
 """STRATEGIES: the names people type."""
 
+from functools import partial
+
 from flwr.serverapp.strategy import Strategy
 
 from fedpriv.registry import Entry, Registry
@@ -9,7 +11,12 @@ from strategies.representation import RepresentationSharing
 from strategies.roster import Roster
 from strategies.round_robin import RoundRobin
 from strategies.standalone import Standalone
-from strategies.user_privacy import adaptive_on_client, fixed_on_client, fixed_on_server
+from strategies.user_privacy import (
+    adaptive_on_client,
+    fixed_on_client,
+    fixed_on_server,
+    user_level,
+)
 from strategies.vertical import VerticalSharing
 
 STRATEGIES: Registry[Strategy] = Registry(
@@ -19,13 +26,19 @@ STRATEGIES: Registry[Strategy] = Registry(
         "round-robin": Entry(RoundRobin, "one client a round, in turn", "SPN alg. 4"),
         "standalone": Entry(Standalone, "nobody shares: the floor", "SPN fig. 7"),
         "user-dp-server": Entry(
-            fixed_on_server, "user-level DP: the server clips and adds noise", "McMahan 2018"
+            partial(user_level, fixed_on_server),
+            "user-level DP: the server clips and adds noise",
+            "McMahan 2018",
         ),
         "user-dp-client": Entry(
-            fixed_on_client, "user-level DP: clients clip, the server adds noise", "McMahan 2018"
+            partial(user_level, fixed_on_client),
+            "user-level DP: clients clip, the server adds noise",
+            "McMahan 2018",
         ),
         "user-dp-adaptive": Entry(
-            adaptive_on_client, "as user-dp-client with an adaptive norm", "Andrew 2021"
+            partial(user_level, adaptive_on_client, clipping_norm=0.1),
+            "as user-dp-client with an adaptive norm",
+            "Andrew 2021",
         ),
         "representation": Entry(
             RepresentationSharing, "codes of one encoder, pooled", "ARS sect. 3.3"

@@ -5,7 +5,7 @@ models the server publishes; the server itself sees updates as they are (or clip
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from flwr.app import ArrayRecord, Message, MetricRecord
 from flwr.serverapp import strategy as flower
@@ -43,85 +43,53 @@ class Accounted(Wrapper):
         return arrays, metrics
 
 
-def _checked(noise_multiplier: float, clipping_norm: float, delta: float) -> None:
+def fixed_on_server(inner: FedAvg, noise: float, norm: float, clients: int) -> Strategy:
+    """The server clips updates to a norm and adds noise to their mean."""
+    return flower.DifferentialPrivacyServerSideFixedClipping(inner, noise, norm, clients)
+
+
+def fixed_on_client(inner: FedAvg, noise: float, norm: float, clients: int) -> Strategy:
+    """Clients clip what they send, the server adds noise to the mean."""
+    return flower.DifferentialPrivacyClientSideFixedClipping(inner, noise, norm, clients)
+
+
+def adaptive_on_client(inner: FedAvg, noise: float, norm: float, clients: int) -> Strategy:
+    """As above with a norm that follows the median of the updates' norms (Andrew et al. 2021).
+
+    The count of clipped updates gets noise too, which Flower takes out of the same multiplier.
+    """
+    return flower.DifferentialPrivacyClientSideAdaptiveClipping(
+        inner,
+        noise,
+        clients,
+        initial_clipping_norm=norm,
+        clipped_count_stddev=max(clients / 20, noise),
+    )
+
+
+def user_level(
+    wrap: Callable[[FedAvg, float, float, int], Strategy],
+    *,
+    roster: Roster,
+    seed: int,
+    fraction: float = 1.0,
+    evaluate_clients: bool = False,
+    noise_multiplier: float = 1.0,
+    clipping_norm: float = 1.0,
+    delta: float = 1e-5,
+) -> Strategy:
+    """One of Flower's strategies around the plain mean, which its noise is calibrated to."""
     if noise_multiplier < 0 or not clipping_norm > 0 or not 0 < delta < 1:
         raise BadOption(
             "User-level DP needs noise-multiplier at least 0, clipping-norm above 0 and delta in "
             f"(0, 1); got {noise_multiplier}, {clipping_norm}, {delta}."
         )
-
-
-def _mean(roster: Roster, seed: int, fraction: float, evaluate_clients: bool) -> tuple[FedAvg, int]:
-    """The plain mean, which the noise is calibrated to, and how many clients it is of."""
-    inner = FedAvg(
+    mean = FedAvg(
         roster=roster,
         seed=seed,
         fraction=fraction,
         evaluate_clients=evaluate_clients,
         weighting="plain",
     )
-    return inner, max(1, round(fraction * roster.clients))
-
-
-def fixed_on_server(
-    *,
-    roster: Roster,
-    seed: int,
-    fraction: float = 1.0,
-    evaluate_clients: bool = False,
-    noise_multiplier: float = 1.0,
-    clipping_norm: float = 1.0,
-    delta: float = 1e-5,
-) -> Strategy:
-    """The server clips updates to a norm and adds noise to their mean."""
-    _checked(noise_multiplier, clipping_norm, delta)
-    inner, count = _mean(roster, seed, fraction, evaluate_clients)
-    wrapped = flower.DifferentialPrivacyServerSideFixedClipping(
-        inner, noise_multiplier, clipping_norm, count
-    )
-    return Accounted(wrapped, noise_multiplier, delta)
-
-
-def fixed_on_client(
-    *,
-    roster: Roster,
-    seed: int,
-    fraction: float = 1.0,
-    evaluate_clients: bool = False,
-    noise_multiplier: float = 1.0,
-    clipping_norm: float = 1.0,
-    delta: float = 1e-5,
-) -> Strategy:
-    """Clients clip what they send, the server adds noise to the mean."""
-    _checked(noise_multiplier, clipping_norm, delta)
-    inner, count = _mean(roster, seed, fraction, evaluate_clients)
-    wrapped = flower.DifferentialPrivacyClientSideFixedClipping(
-        inner, noise_multiplier, clipping_norm, count
-    )
-    return Accounted(wrapped, noise_multiplier, delta)
-
-
-def adaptive_on_client(
-    *,
-    roster: Roster,
-    seed: int,
-    fraction: float = 1.0,
-    evaluate_clients: bool = False,
-    noise_multiplier: float = 1.0,
-    clipping_norm: float = 0.1,
-    delta: float = 1e-5,
-) -> Strategy:
-    """As above with a norm that follows the median of the updates' norms (Andrew et al. 2021).
-
-    The count of clipped updates gets noise too, which Flower takes out of the same multiplier.
-    """
-    _checked(noise_multiplier, clipping_norm, delta)
-    inner, count = _mean(roster, seed, fraction, evaluate_clients)
-    wrapped = flower.DifferentialPrivacyClientSideAdaptiveClipping(
-        inner,
-        noise_multiplier,
-        count,
-        initial_clipping_norm=clipping_norm,
-        clipped_count_stddev=max(count / 20, noise_multiplier),
-    )
-    return Accounted(wrapped, noise_multiplier, delta)
+    count = max(1, round(fraction * roster.clients))
+    return Accounted(wrap(mean, noise_multiplier, clipping_norm, count), noise_multiplier, delta)
