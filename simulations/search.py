@@ -84,6 +84,10 @@ class Places:
     def verified(self) -> Path:
         return self.out.with_suffix(".verified.csv")
 
+    @property
+    def layers(self) -> Path:
+        return self.out.with_suffix(".layers.csv")
+
 
 def search_policies(
     subject: Subject,

@@ -141,6 +141,13 @@ def write(rows: Sequence[Attacked], attack: str, out: Path) -> Correlation:
     return found
 
 
+def judge_of(found: PolicySet, subject: Subject, out: Path) -> tuple[Dataset, nn.Module]:
+    """The data and the semi-trained model of a search."""
+    data, seed = DATASETS.build(subject.data, {}, root=subject.root), found.settings["seed"]
+    fresh = partial(untrained, subject, data, seed)
+    return data, kept_model(Places(out).model, fresh(), fresh)
+
+
 def verify(
     found: PolicySet,
     subject: Subject,
@@ -157,14 +164,11 @@ def verify(
             f"A correlation needs at least 3 policies and 1 image, got {policies} of "
             f"{len(found.candidates)} and {images}."
         )
-    places, seed = Places(out), found.settings["seed"]
-    data = DATASETS.build(subject.data, {}, root=subject.root)
-    model = kept_model(
-        places.model, untrained(subject, data, seed), partial(untrained, subject, data, seed)
-    )
+    data, model = judge_of(found, subject, out)
     ranked = sorted(found.candidates, key=lambda row: row.privacy)
     steps = torch.linspace(0, len(ranked) - 1, min(policies, len(ranked))).round().long()
     scores = {ranked[row].policy: ranked[row].privacy for row in steps.tolist()}
     on_stage(attack, len(scores))
+    seed = found.settings["seed"]
     rows = attacked(scores, model, data, attack, images=images, seed=seed, on_done=on_done)
-    return write(rows, attack, places.verified)
+    return write(rows, attack, Places(out).verified)

@@ -132,7 +132,9 @@ def search(
     bought = found.cost["scores"]
     out.print(f"{seconds:.2f} s a candidate, {bought} new scores", highlight=False)
     places = Places(file)
-    out.print(f"files: {file}, {places.figure}, {places.curves}", highlight=False, soft_wrap=True)
+    left = [file, places.figure, places.curves, places.verified, places.layers]
+    files = ", ".join(str(path) for path in left if path.exists())
+    out.print(f"files: {files}", highlight=False, soft_wrap=True)
 
 
 def _checked(
@@ -144,10 +146,13 @@ def _checked(
     images: int,
     progress: "_Shown",
 ) -> "Correlation":
+    from simulations.layer_similarity import watch
     from simulations.verification import verify
 
     shown = (progress.begin, progress.advance)
-    return verify(found, subject, file, attack, policies, images, *shown)
+    checked = verify(found, subject, file, attack, policies, images, *shown)
+    watch(found, subject, file, attack, images, *shown)
+    return checked
 
 
 def _chosen(texts: list[str]) -> "list[Policy]":

@@ -1,5 +1,7 @@
 """Policies attacked with the search's own model, and what their scores foretell."""
 
+import csv
+
 import numpy as np
 import pytest
 import torch
@@ -7,11 +9,14 @@ import typer
 from torch import nn
 from typer.testing import CliRunner
 
+from attacks.catalogue import ATTACKS
 from fedpriv.catalogue import DATASETS
 from fedpriv.errors import BadOption
 from fedpriv.gradients import gradient_of
+from fedpriv.policies import Policy
 from fedpriv.rng import generator
 from simulations.cli.search import search as command
+from simulations.layer_similarity import by_layer, layers, similarities
 from simulations.search import Places
 from simulations.verification import attacked, correlation, observed
 
@@ -53,6 +58,20 @@ def test_correlation_with_its_interval():
     assert np.isnan(correlation([1, 1, 1], [1, 2, 3]).r)
 
 
+def test_layers_come_nearer_to_the_observed_gradient_as_the_attack_goes_on(data, model):
+    attack = ATTACKS.build("quick", {"steps": 40})
+    found = similarities({"none": Policy()}, model, data, attack, images=3)["none"]
+    assert found.shape == (41, 2)  # steps and the last look, by the weights of two linear layers
+    assert (found[-1] > found[0] + 0.1).any() and found.max() <= 1 + 1e-5
+
+
+def test_similarity_by_layer_is_each_layers_own_cosine():
+    target = {"w": torch.tensor([[[3.0, 4.0]]]), "b": torch.ones(1, 2), "v": torch.ones(1, 1, 2)}
+    found = {"w": torch.tensor([[[4.0, 3.0]]]), "b": torch.ones(1, 2), "v": -torch.ones(1, 1, 2)}
+    assert layers(target) == ["w", "v"]
+    assert by_layer(found, target).tolist() == pytest.approx([24 / 25, -1])
+
+
 def test_the_command_says_whether_the_score_foretells_the_attack(tmp_path):
     app, out = typer.Typer(), tmp_path / "policies.json"
     app.command()(command)
@@ -63,5 +82,14 @@ def test_the_command_says_whether_the_score_foretells_the_attack(tmp_path):
     assert "S_pri and PSNR of quick: r = " in ran.stdout
     assert len(Places(out).verified.read_text().splitlines()) == 5
     assert Places(out).verified.with_suffix(".png").exists()
+    with Places(out).layers.open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row.split(",")[0] for row in dict.fromkeys(row["policy"] for row in rows)] == [
+        "none",
+        "random",
+        "searched",
+    ]
+    assert Places(out).layers.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    assert str(Places(out).layers) in ran.stdout
     few = CliRunner().invoke(app, [*words.split(), "--verified", "2", "--out", str(out)])
     assert isinstance(few.exception, BadOption)
