@@ -37,7 +37,7 @@ def search(
     ] = None,
     quantile: Annotated[
         float, typer.Option(help="The share of candidates turned away by their accuracy score.")
-    ] = 0.2,
+    ] = 0.15,
     images: Annotated[int, typer.Option(help="Images a privacy score rests on.")] = 100,
     rounds: Annotated[int, typer.Option(help="Batches an accuracy score rests on.")] = 10,
     points: Annotated[int, typer.Option(help="Interpolation points of a privacy score.")] = 10,
