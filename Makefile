@@ -10,7 +10,7 @@ export RAY_USAGE_STATS_ENABLED := 0
 .PHONY: demo test test-deployed lint bench lock clean
 
 demo: $(STAMP)
-	$(BIN)/fedpriv run quickstart
+	$(BIN)/fedpriv run demo
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -m "not deployed"

@@ -67,7 +67,7 @@ def trained(
         watch.batches(job)
     job.report |= fit(job, watch.on_batch(plugin.on_batch) if folder else plugin.on_batch)
     update = plugin.on_update(difference(state_of(job.shared), start), job)
-    if folder:
+    if folder and watch.trained:  # a Poisson sampler may have drawn nobody
         watch.truth(job, update).save(folder)
     job.kept["released"] = apply(start, update)
     return job, job.report

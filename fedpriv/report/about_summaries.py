@@ -1,10 +1,9 @@
 """The section of a page that shows the tables and pictures a scenario itself ends in."""
 
-import base64
 import math
-from pathlib import Path
 from typing import Any
 
+from fedpriv.report.gallery import file_uri
 from fedpriv.report.parts import Section, Table, Tile
 from fedpriv.report.reading import Material
 
@@ -26,8 +25,3 @@ def shown(value: Any) -> str:
     if isinstance(value, float):
         return "–" if math.isnan(value) else f"{value:.4g}"
     return str(value)
-
-
-def file_uri(path: Path) -> str:
-    """A PNG file as a data URI."""
-    return "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode()

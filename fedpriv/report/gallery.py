@@ -20,6 +20,7 @@ from fedpriv.truth import Truth
 
 Parts = tuple[tuple[str, str], ...]  # a word and a picture each
 
+VICTIM = ("folder", "attack", "round", "node")
 LARGEST = 128  # pixels of a side; larger pictures are shown smaller
 
 
@@ -27,15 +28,28 @@ def tiles(run: Run, what: Measure, most: int, named: bool = False) -> list[Tile]
     """The `most` worst leaks of a run, worst first; guesses whose truth is gone are left out."""
     if what.name not in run.scores.columns:
         return []
+    scores = what.worst_first(run.scores.dropna(subset=[what.name]))
+    victims = scores.drop_duplicates([name for name in VICTIM if name in scores])
     pairs = Pairs(run.folder)
+    there = victims[[pairs.guesses(row).exists() for _, row in victims.iterrows()]]
+    if there.empty:
+        return [sheet for _, row in victims.iterrows() for sheet in sheets(run, row, named)][:most]
     found: list[Tile] = []
-    for _, row in what.worst_first(run.scores.dropna(subset=[what.name])).iterrows():
+    for _, row in scores.merge(there[[name for name in VICTIM if name in there]]).iterrows():
         if len(found) >= most:
             break
         parts = pairs.of(row)
         if parts:
             found.append(Tile(caption(run, row, named), parts))
     return found
+
+
+def sheets(run: Run, row: pd.Series, named: bool) -> Iterator[Tile]:
+    """The picture of a victim's samples in a row over their reconstructions, when a run saved just that."""
+    path = run.folder.attacks / str(row["attack"]) / f"{row['round']}-{row['node']}.png"
+    if path.exists():
+        words = "samples over their reconstructions"
+        yield Tile("at worst " + caption(run, row, named), ((words, file_uri(path)),))
 
 
 class Pairs:
@@ -47,12 +61,16 @@ class Pairs:
 
     def of(self, row: pd.Series) -> Parts:
         """Words and data URIs for one row of the scores; nothing when there is no picture."""
-        name = f"{row['round']}-{row['node']}.npz"
-        place = RunFolder(self.folder.path / str(row.get("folder", "")))
-        path = place.attacks / str(row["attack"]) / name
+        path = self.guesses(row)
         if path not in self._read:
-            self._read[path] = dict(self._victim(path, place.truth / name))
+            truth = RunFolder(path.parents[2]).truth / path.name
+            self._read[path] = dict(self._victim(path, truth))
         return self._read[path].get(int(row.get("sample", -1)), ())
+
+    def guesses(self, row: pd.Series) -> Path:
+        """The file of a row's victim."""
+        place = RunFolder(self.folder.path / str(row.get("folder", "")))
+        return place.attacks / str(row["attack"]) / f"{row['round']}-{row['node']}.npz"
 
     def _victim(self, guesses: Path, original: Path) -> Iterator[tuple[int, Parts]]:
         if not guesses.exists() or not original.exists():
@@ -90,6 +108,11 @@ def _metrics(row: pd.Series) -> Iterator[str]:
             yield name
             if name == "ssim":
                 return
+
+
+def file_uri(path: Path) -> str:
+    """A PNG file as a data URI."""
+    return "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode()
 
 
 def picture_uri(pixels: np.ndarray) -> str:

@@ -30,17 +30,32 @@ function themed(figure) {
   return { data: copy.data, layout };
 }
 
-function draw() {
-  for (const place of document.querySelectorAll(".chart")) {
-    const figure = themed(JSON.parse(document.getElementById(place.dataset.figure).textContent));
-    Plotly.react(place, figure.data, figure.layout, { displaylogo: false, responsive: true, displayModeBar: window.innerWidth < 640 ? false : "hover" });
-  }
+function draw(place) {
+  const figure = themed(JSON.parse(document.getElementById(place.dataset.figure).textContent));
+  Plotly.react(place, figure.data, figure.layout, { displaylogo: false, responsive: true, displayModeBar: window.innerWidth < 640 ? false : "hover" });
+  place.dataset.drawn = "";
 }
 
-if (window.Plotly) {
+// The text is readable before plotly is read; a chart is drawn when a reader comes near it, or prints.
+function start(source) {
+  const script = document.createElement("script");
+  script.textContent = source;
+  document.head.append(script);
+  const charts = [...document.querySelectorAll(".chart")];
+  const near = new IntersectionObserver((seen) => {
+    for (const { isIntersecting, target } of seen) {
+      if (isIntersecting) { near.unobserve(target); draw(target); }
+    }
+  }, { rootMargin: "50%" });
+  charts.forEach((place) => near.observe(place));
+  dark.addEventListener("change", () => charts.filter((place) => "drawn" in place.dataset).forEach(draw));
+  window.addEventListener("beforeprint", () => charts.filter((place) => !("drawn" in place.dataset)).forEach(draw));
+}
+
+const plotly = document.getElementById("plotly");
+if (plotly) {
   document.documentElement.classList.add("scripts");
-  draw();
-  dark.addEventListener("change", draw);
+  requestAnimationFrame(() => setTimeout(start, 0, plotly.textContent));
 }
 const closed = () => document.querySelectorAll("details:not([open])");
 window.addEventListener("beforeprint", () => closed().forEach((part) => { part.open = true; part.dataset.shut = ""; }));

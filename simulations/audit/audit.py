@@ -26,7 +26,7 @@ from simulations.run import deliberate_threads, simulate
 from simulations.scoring import Row
 from strategies.catalogue import SHARING_CODES
 
-TRAINING, BATTERY = 0.3, 0.6  # the shares of the time after which training and the battery end
+TRAINING, BATTERY = 0.3, 0.5  # the shares of the time after which training and the battery end
 WORDS = {True: "passes", False: "falls", None: "undecided"}
 
 
@@ -62,7 +62,8 @@ class Audit:
     rounds: int = 0
 
     def tell(self, text: str) -> None:
-        self.console.print(f"{self.clock.left() / 60:5.1f} min left  {text}", highlight=False)
+        line = f"{self.clock.left() / 60:5.1f} min left  {text}"
+        self.console.print(line, highlight=False, soft_wrap=True)
 
     def crossed(self, rows: Iterable[Row]) -> list[Row]:
         """The rows that lie beyond a gate."""
@@ -196,9 +197,8 @@ def ladder(work: Audit) -> None:
     batch = int(worst["batch"]) if str(worst["batch"]).isdigit() else None
     cell = Cell(int(worst["round"]), batch)
     passing: list[tuple[int, Scenario]] = []
-    choice = candidates(work.scenario)
-    for index, (name, defended) in enumerate(choice):
-        one = resisted(work, name, defended, cell, len(choice) - index)
+    for name, defended in candidates(work.scenario):
+        one = resisted(work, name, defended, cell)
         if one.passes:
             passing.append((len(work.tried), defended))
         work.tried.append(one)
@@ -209,20 +209,21 @@ def ladder(work: Audit) -> None:
         work.tried[index] = replace(one, accuracy=accuracy_with(work, one.name, defended))
 
 
-def resisted(work: Audit, name: str, defended: Scenario, cell: Cell, to_come: int) -> Tried:
-    """Whether a defence holds in a cell: cheap attacks first, until one crosses the gate."""
+def resisted(work: Audit, name: str, defended: Scenario, cell: Cell) -> Tried:
+    """Whether a defence holds in a cell: cheap attacks first, until one crosses the gate.
+
+    It gets the time it needs: one answer is worth more than five attacks cut short.
+    """
     methods = methods_on(defended.plugins, cell)
     place = RunFolder(work.folder.path / "defences" / name)
     plugins = " + ".join(map(spelled, defended.plugins))
-    spare = sum(
-        record["seconds"] for record in work.folder.rounds()
-    )  # to train with one that passes
-    share = max(0.0, work.clock.left() - spare) / to_come
-    if not share:
+    training = sum(record["seconds"] for record in work.folder.rounds())
+    left = work.clock.left() - training  # with one that passes, for its accuracy
+    if left <= 0:
         return Tried(name, plugins, None, None, why="no time to attack it")
     limits = Limits(
-        planned=lambda: share / len(methods),
-        deadline=time.monotonic() + share,
+        planned=lambda: left,
+        deadline=time.monotonic() + left,
         enough=lambda rows: bool(work.crossed(rows)),
         victims=2,
         least=1,

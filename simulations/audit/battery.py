@@ -27,10 +27,12 @@ STANDARD = (
     Method("thorough", "quick", {"tv": 0.001, "steps": 600}),
 )
 # Who knows of a plugin attacks it like this.
+NOISE_AWARE = Method("noise-aware", "noise-aware", informed=True)
 KNOWS = {
     "spn": Method("spn-aware", "spn-aware", informed=True),
     "pruning": Method("pruning-aware", "pruning-aware", informed=True),
-    "noise": Method("noise-aware", "noise-aware", informed=True),
+    "noise": NOISE_AWARE,
+    "dp": NOISE_AWARE,
 }
 BATCHES = (1, 4, 8)
 
@@ -74,4 +76,5 @@ def cells(scenario: Scenario, rounds: Sequence[int]) -> list[Cell]:
 def methods_on(plugins: Sequence[Spec], cell: Cell) -> list[Method]:
     """The attacks of a cell, quick ones first: the thorough one on single samples only."""
     standard = STANDARD if cell.batch == 1 else STANDARD[:1]
-    return [*standard, *(KNOWS[spec.name] for spec in plugins if spec.name in KNOWS)]
+    informed = {method.label: method for spec in plugins if (method := KNOWS.get(spec.name))}
+    return [*standard, *informed.values()]

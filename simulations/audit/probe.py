@@ -3,7 +3,7 @@
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +139,9 @@ def probe(
     starts.give(cell.round, folder)
     simulate(chosen, folder, quiet(), resume=True)
     recording = of_run(folder)
+    kept = {path.stem for path in folder.truth.glob("*.npz")}  # not of clients that drew no sample
+    observations = [seen for seen in recording.observations if seen.name in kept]
+    recording = replace(recording, observations=observations)
     rows: list[Row] = []
     left_out: list[str] = []
     for method in methods:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from websockets.sync.client import ClientConnection, connect
 
 PATIENCE = 60
+BINARIES = ("chromium", "chromium-browser", "chrome")
 
 
 class Page:
@@ -92,12 +94,10 @@ class Page:
         return self.run(script)
 
 
-@pytest.fixture
-def page(tmp_path: Path) -> Iterator[Page]:
-    binary = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
-    if binary is None:
-        pytest.skip("no Chromium on this machine")
-    profile = tmp_path / "profile"
+@contextmanager
+def chromium(profile: Path) -> Iterator[Page]:
+    """A tab of a browser of its own, as long as the block lasts."""
+    binary = next(filter(None, map(shutil.which, BINARIES)))
     options = ["--headless=new", "--disable-gpu", "--remote-debugging-port=0", "--no-first-run"]
     options += ["--no-sandbox"] if os.geteuid() == 0 else []
     process = subprocess.Popen(
@@ -112,6 +112,14 @@ def page(tmp_path: Path) -> Iterator[Page]:
     finally:
         process.terminate()
         process.wait(PATIENCE)
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Page]:
+    if not any(map(shutil.which, BINARIES)):
+        pytest.skip("no Chromium on this machine")
+    with chromium(tmp_path / "profile") as opened:
+        yield opened
 
 
 def _port(path: Path) -> int:

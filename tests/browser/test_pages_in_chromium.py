@@ -6,12 +6,14 @@ With AXE_JS, the path of axe-core's axe.min.js, accessibility is checked too.
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from fedpriv.report.page import write_report
 from fedpriv.scenario import from_tables
 from simulations.api import run
 
@@ -23,6 +25,8 @@ SCENARIO = {
     "federation": {"clients": 4, "rounds": 2, "backend": "inline"},
     "attacks": [{"name": "quick", "tv": 0.01, "steps": 60, "rounds": "first"}],
 }
+
+BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "report.py"
 
 pytestmark = [pytest.mark.deployed, pytest.mark.timeout(1200)]
 
@@ -37,17 +41,40 @@ def serious(page) -> list[str]:
     return [name for impact, name in json.loads(found) if impact in ("serious", "critical")]
 
 
+def shown_by_scrolling(page) -> int:
+    """How many charts are drawn once a reader has seen the whole page; all of them are."""
+    for place in range(page.run("document.querySelectorAll('.chart').length")):
+        chart = f"document.querySelectorAll('.chart')[{place}]"
+        page.run(f"{chart}.scrollIntoView()")
+        page.until(f"{chart}.querySelector('svg.main-svg') !== null")
+    return page.run("document.querySelectorAll('.chart:has(svg.main-svg)').length")
+
+
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
 def test_a_report_opens_clean(page, tmp_path, width, dark):
     result = run(from_tables(SCENARIO), out=tmp_path / "run", quiet=True)
     page.size(width, dark=dark)
     page.open(result.report.as_uri())
-    page.until("document.querySelectorAll('.chart svg.main-svg').length > 0")
+    assert shown_by_scrolling(page) == 2
     assert page.complaints == []
     outside = [url for url in page.requests if not url.startswith(("data:", "file:", "blob:"))]
     assert outside == []
     assert page.run("document.images.length") >= 12
     assert page.broken_images() == 0
+    assert page.overflow() <= 0
+    assert serious(page) == []
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_sweep_draws_what_is_looked_at(page, tmp_path, width):
+    two_hundred_cells = runpy.run_path(str(BENCHMARK))["sweep"]
+    place = write_report([two_hundred_cells(tmp_path)])
+    page.size(width)
+    page.open(place.as_uri())
+    page.until("window.Plotly !== undefined")
+    assert page.run("'drawn' in [...document.querySelectorAll('.chart')].at(-1).dataset") is False
+    assert shown_by_scrolling(page) == 2
+    assert page.complaints == []
     assert page.overflow() <= 0
     assert serious(page) == []
 

@@ -82,3 +82,12 @@ def test_an_audit_changes_no_answer(tiny, tmp_path):
 def test_the_truth_is_for_its_owner_only(tiny, tmp_path):
     asked(tiny, tmp_path)
     assert (tmp_path / "1-1.npz").stat().st_mode & 0o077 == 0
+
+
+def test_a_client_that_drew_no_sample_answers_and_has_nothing_to_keep(tiny, tmp_path, monkeypatch):
+    nobody = [torch.empty(0, dtype=torch.long)]
+    monkeypatch.setattr(
+        "clients.plugins.differential_privacy.poisson", lambda rate, steps: lambda job: nobody
+    )
+    asked(tiny, tmp_path, [{"name": "dp", "noise-multiplier": 1.0}])
+    assert list(tmp_path.iterdir()) == []

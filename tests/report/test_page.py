@@ -11,7 +11,8 @@ import torch
 from fedpriv.errors import BadFolder
 from fedpriv.reconstruction import Reconstruction
 from fedpriv.report.charts import accuracy_by_round, leakage_by_round
-from fedpriv.report.gallery import Pairs, picture_uri
+from fedpriv.report.figures import save_grid
+from fedpriv.report.gallery import Pairs, picture_uri, tiles
 from fedpriv.report.leakage import measure
 from fedpriv.report.page import page_of, write_report
 from fedpriv.report.reading import read_material
@@ -41,7 +42,7 @@ class Seen(HTMLParser):
 
 
 def without_scripts(text: str) -> str:
-    return re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)
+    return re.sub(r"<script( type=\"text/plain\"[^>]*)?>.*?</script>", "", text, flags=re.DOTALL)
 
 
 def test_a_leak_is_red_and_named(make_run):
@@ -158,6 +159,16 @@ def test_the_gallery_pairs_a_guess_with_its_sample(tmp_path, make_run):
         "error": pictures["black"],
     }
     assert Pairs(folder).of(row.replace(9, 7)) == ()
+
+
+def test_where_only_a_picture_was_saved_it_is_shown(make_run):
+    folder = make_run()
+    for path in folder.attacks.rglob("*.npz"):
+        path.unlink()
+    save_grid(folder.attacks / "dlg" / "3-1.png", [torch.zeros(2, 1, 6, 6)] * 2)
+    (tile,) = tiles(read_material([folder.path]).runs[0], measure("psnr"), most=5)
+    assert tile.caption == "at worst PSNR 29.0 dB · SSIM 0.725 · client 1, round 3 · dlg"
+    assert [word for word, _ in tile.parts] == ["samples over their reconstructions"]
 
 
 def test_what_a_scenario_ends_in_is_shown(make_run):

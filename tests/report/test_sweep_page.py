@@ -89,8 +89,11 @@ def test_charts_and_tables_of_a_sweep(tmp_path):
 def test_two_hundred_cells_stay_small(tmp_path):
     leaks = {("spn", a / 100, x): 20.0 for a in range(1, 51) for x in ("dlg", "spn-aware")}
     place = write_report([sweep(tmp_path / "s", NONE | leaks, seeds=2)])
-    assert place.stat().st_size < 15e6
-    assert "202 of 202 cells" in place.read_text("utf-8")
+    text = place.read_text("utf-8")
+    assert len(text.encode()) < 15e6
+    assert "202 of 202 cells" in text
+    assert text.count('id="plotly"') == 1
+    assert text.count("data-figure=") == 2  # one chart a batch size beside the trade-off
 
 
 def test_an_unfinished_sweep_claims_nothing(tmp_path):

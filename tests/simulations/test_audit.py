@@ -42,6 +42,9 @@ def test_who_knows_a_plugin_attacks_it_too():
     labels = [method.label for method in methods_on(plugins, Cell(1, 1))]
     assert labels == ["quick", "thorough", "pruning-aware"]
     assert [m.label for m in methods_on((), Cell(1, 8))] == ["quick"]
+    noises = [{"name": "noise", "scale": 0.1}, {"name": "dp", "noise-multiplier": 1.0}]
+    plugins = from_tables({**SMALL, "plugins": noises}).plugins
+    assert [m.label for m in methods_on(plugins, Cell(1, 8))] == ["quick", "noise-aware"]
 
 
 def test_a_cell_differs_from_training_in_batch_and_steps_alone(tiny):
