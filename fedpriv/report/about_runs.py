@@ -48,7 +48,7 @@ def _figures(numbers: Summary, what: Measure) -> tuple:
 
 def _figure_columns(what: Measure) -> tuple[str, ...]:
     over = f"over {what.shown(what.bound)}" if what.bound is not None else "over the bound"
-    return ("victims", f"median {what.name}", "95 % interval", "worst", over)
+    return ("victims", f"median {what.word}", "95 % interval", "worst", over)
 
 
 def _comparison(runs: list[Run], scores: pd.DataFrame, what: Measure | None) -> Section:
@@ -73,7 +73,7 @@ def _comparison(runs: list[Run], scores: pd.DataFrame, what: Measure | None) -> 
         )
         if numbers and run.accuracy is not None:
             points.append({"name": run.name, "accuracy": run.accuracy, "leak": numbers.median})
-    name = what.name if what else "leak"
+    name = what.word if what else "leak"
     columns = ("run", "defence", "accuracy", f"median {name}", "95 % interval", "worst", "ε")
     table = Table(
         "The runs side by side",
@@ -81,7 +81,9 @@ def _comparison(runs: list[Run], scores: pd.DataFrame, what: Measure | None) -> 
         rows,
         frozenset(range(2, 9)),
     )
-    charts = [trade_off(with_front(pd.DataFrame(points), what), what)] if what and points else []
+    charts = []
+    if what and len(points) > 1:
+        charts = [trade_off(with_front(pd.DataFrame(points), what), what)]
     return Section("runs", "Runs side by side", charts=charts, tables=[table])
 
 
@@ -108,7 +110,7 @@ def _leakage(scores: pd.DataFrame, what: Measure, several: bool) -> Section:
         rows = [(*found, *_figures(n, each)) for found, n in grouped(scores, keys, each)]
         columns = (*keys, *_figure_columns(each))
         numbers = frozenset(range(len(keys), len(columns)))
-        tables.append(Table(f"Leakage by attack, {each.name}", columns, rows, numbers))
+        tables.append(Table(f"Leakage by attack, {each.word}", columns, rows, numbers))
     words = (
         "Each point is the median over the victims of that round; whiskers are its 95 % bootstrap "
         "interval. One leaked sample is enough to call it a leak, so the worst victim decides."
@@ -121,7 +123,8 @@ def _gallery(runs: list[Run], what: Measure) -> Section:
     each = max(4, GALLERY // max(1, len(runs)))
     found = [tile for run in runs for tile in tiles(run, what, each, named=len(runs) > 1)]
     total = sum(len(run.scores) for run in runs)
-    words = f"The worst leaks first: {len(found)} of {total} reconstructions."
+    whose = " of each run" if len(runs) > 1 else ""
+    words = f"The worst leaks{whose} first: {len(found)} pictures, {total} reconstructions in all."
     return Section("gallery", "What the server could see", words, tiles=found)
 
 
@@ -165,7 +168,7 @@ def _client_table(run: Run, what: Measure | None) -> Table:
                 _word(numbers, what),
             )
         )
-    worst = f"worst {what.name}" if what else "worst leak"
+    worst = f"worst {what.word}" if what else "worst leak"
     columns = ("client", "samples", "ε spent", worst, "verdict")
     return Table(f"Clients of {run.name}", columns, rows, frozenset({1, 2, 3}))
 

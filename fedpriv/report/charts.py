@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from fedpriv.metrics.tradeoff import ppc
-from fedpriv.report.leakage import Measure, grouped
+from fedpriv.report.leakage import SPELLED, Measure, grouped
 from fedpriv.report.reading import Run
 
 MARKS = ("circle", "square", "diamond", "triangle-up", "x", "star", "cross", "hexagon")
@@ -86,7 +86,7 @@ def leakage_by_round(scores: pd.DataFrame, what: Measure, several: bool) -> Char
     }
     if what.bound is not None:
         layout["shapes"] = [_bound_line(what.bound)]
-    columns = ("attack", "round", "victims", f"median {what.name}", "95 % interval", "worst")
+    columns = ("attack", "round", "victims", f"median {what.word}", "95 % interval", "worst")
     return Chart("leakage", "Leakage by round and attack", data, layout, columns, rows)
 
 
@@ -118,10 +118,11 @@ def ppc_curves(cells: pd.DataFrame, metric: str, about: str) -> Chart:
     top = 1.05 * float(cells["m"].max()) if len(cells) else 3.0
     layout = {
         "xaxis": {"title": {"text": "m = log₁₀(‖B‖/‖E‖ + 1)"}, "range": [0, top]},
-        "yaxis": {"title": {"text": f"distance ({metric})"}},
+        "yaxis": {"title": {"text": f"distance ({SPELLED.get(metric, metric)})"}},
         "yaxis2": {
             "title": {"text": "accuracy"},
             "overlaying": "y",
+            "tickmode": "auto",
             "side": "right",
             "tickformat": ".0%",
             "showgrid": False,
@@ -160,7 +161,7 @@ def trade_off(points: pd.DataFrame, what: Measure) -> Chart:
         (row["name"], percent(row["accuracy"]), what.shown(row["leak"]), _yes(row["front"]))
         for _, row in points.iterrows()
     ]
-    columns = ("setting", "accuracy", what.name, "on the front")
+    columns = ("setting", "accuracy", what.word, "on the front")
     return Chart("trade-off", "Accuracy against leakage", data, layout, columns, table)
 
 
@@ -184,7 +185,7 @@ def _line(name: str, x: Sequence[Any], y: Sequence[Any], index: int) -> dict[str
 
 def _axis(what: Measure) -> str:
     unit = f" ({what.unit})" if what.unit else ""
-    return f"{what.name}{unit}, {'higher' if what.high else 'lower'} leaks more"
+    return f"{what.word}{unit}, {'higher' if what.high else 'lower'} leaks more"
 
 
 def _round_axis(last: int) -> dict[str, Any]:

@@ -94,7 +94,7 @@ class Pairs:
 def caption(run: Run, row: pd.Series, named: bool) -> str:
     """`PSNR 31.2 dB · SSIM 0.91 · client 3, round 1 · dlg`."""
     figures = " · ".join(
-        f"{name.upper()} {measure(name).shown(float(row[name]))}" for name in _metrics(row)
+        f"{what.word} {what.shown(float(row[what.name]))}" for what in map(measure, _metrics(row))
     )
     where = f"client {row['node']}, round {row['round']}"
     if "batch" in row:

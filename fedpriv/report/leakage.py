@@ -12,6 +12,7 @@ from fedpriv.metrics.intervals import bootstrap
 
 # What a person can recognise, where the scenario sets no gate of its own.
 DEFAULT_BOUNDS = {"psnr": 20.0, "ssim": 0.5}
+SPELLED = {"psnr": "PSNR", "ssim": "SSIM", "rmse": "rMSE", "mse": "MSE"}
 # A perfect copy has an infinite PSNR; axes and means need a number.
 CEILING = 60.0
 DRAWS = 200_000  # of one interval: many victims need fewer resamples
@@ -25,6 +26,11 @@ class Measure:
     high: bool = True  # whether a high value means leakage
     unit: str = ""
     bound: float | None = None
+
+    @property
+    def word(self) -> str:
+        """Its name as people write it."""
+        return SPELLED.get(self.name, self.name)
 
     def shown(self, value: float | None) -> str:
         if value is None or math.isnan(value):

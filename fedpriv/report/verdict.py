@@ -40,20 +40,18 @@ def light_of(scores: pd.DataFrame, what: Measure | None) -> Light:
 
 
 def verdict_of_runs(runs: list[Run], scores: pd.DataFrame, what: Measure | None) -> Verdict:
-    """`scores` are those of all runs, with the run's name in `run`."""
+    """`scores` are those of all runs, with the run's name in `run`.
+
+    Defended runs are judged when there are some: the others are there for comparison.
+    """
     if what is None or scores.empty:
         return Verdict("grey", (_untested(runs), _defences(runs), _cost(runs)))
-    return Verdict(
-        _judged(runs, scores, what),
-        (_leak(scores, what, len(runs) > 1), _attackers(runs, scores, what), _cost(runs)),
-    )
-
-
-def _judged(runs: list[Run], scores: pd.DataFrame, what: Measure) -> Light:
-    """The light of the defended runs when there are some: the others are there for comparison."""
-    defended = {run.name for run in runs if run.scenario.plugins}
-    subject = scores[scores["run"].isin(defended)] if defended else scores
-    return light_of(subject, what)
+    defended = scores["run"].isin([run.name for run in runs if run.scenario.plugins])
+    judged, others = (scores[defended], scores[~defended]) if defended.any() else (scores, None)
+    leak = _leak(judged, what, len(runs) > 1)
+    if others is not None and (plain := summary(others[what.name], what)):
+        leak += f" Without a defence the worst was {what.shown(plain.worst)}."
+    return Verdict(light_of(judged, what), (leak, _attackers(runs, judged, what), _cost(runs)))
 
 
 def _untested(runs: list[Run]) -> str:
@@ -73,7 +71,7 @@ def _leak(scores: pd.DataFrame, what: Measure, several: bool) -> str:
     if several:
         where += f" of {worst['run']}"
     reached = (
-        f"the worst, from {where}, reached {what.shown(numbers.worst)} {what.name.upper()} "
+        f"the worst, from {where}, reached {what.shown(numbers.worst)} {what.word} "
         f"with the attack {worst['attack']}"
     )
     if what.bound is None:
@@ -98,7 +96,7 @@ def _attackers(runs: list[Run], scores: pd.DataFrame, what: Measure) -> str:
     if "informed" not in scores.columns or not any(run.scenario.plugins for run in runs):
         return text
     informed = scores["informed"].astype(str).str.lower().isin(("true", "1", "1.0", "yes"))
-    known, unknown = summary(scores[what.name][informed], what), None
+    known = summary(scores[what.name][informed], what)
     unknown = summary(scores[what.name][~informed], what)
     if known is None:
         return f"{text} No attacker who knows the defence was tried."
@@ -124,6 +122,15 @@ def _way_out(run: Run) -> str:
     return f"{text}; what it costs was not measured in the time given."
 
 
+def _is_plain(run: Run, defended: Run) -> bool:
+    """Whether a run is the same federation without a defence."""
+    ours, theirs = run.scenario, defended.scenario
+    return not ours.plugins and all(
+        getattr(ours, part) == getattr(theirs, part)
+        for part in ("data", "model", "training", "federation", "representation")
+    )
+
+
 def _cost(runs: list[Run]) -> str:
     """Accuracy, bytes and seconds against the undefended run, when one is shown."""
     way_out = _way_out(runs[0]) if len(runs) == 1 else ""
@@ -132,16 +139,16 @@ def _cost(runs: list[Run]) -> str:
     trained = [run for run in runs if run.accuracy is not None]
     if not trained:
         return "No round has ended yet."
-    plain = next((run for run in trained if not run.scenario.plugins), None)
     defended = [run for run in trained if run.scenario.plugins]
     if not defended:
         best = max(trained, key=lambda run: run.accuracy or 0)
         return f"The federation reached {best.accuracy:.1%} accuracy in {len(best.rounds)} rounds."
     best = max(defended, key=lambda run: run.accuracy or 0)
+    plain = next((run for run in trained if _is_plain(run, best)), None)
     if plain is None:
         return (
             f"The federation reached {best.accuracy:.1%} accuracy; what the defence cost is not "
-            "known, because no undefended run is on this page."
+            "known, because the same without a defence is not on this page."
         )
     points = 100 * ((best.accuracy or 0) - (plain.accuracy or 0))
     change = "cost" if points < 0 else "gained"

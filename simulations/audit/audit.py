@@ -26,7 +26,8 @@ from simulations.run import deliberate_threads, simulate
 from simulations.scoring import Row
 from strategies.catalogue import SHARING_CODES
 
-TRAINING, BATTERY = 0.3, 0.5  # the shares of the time after which training and the battery end
+# The shares of the time after which training, the battery and the defences end; then the page is written.
+TRAINING, BATTERY, LADDER = 0.3, 0.5, 0.95
 WORDS = {True: "passes", False: "falls", None: "undecided"}
 
 
@@ -40,7 +41,7 @@ class Clock:
     def at(self, share: float) -> float:
         return self.started + 60 * self.minutes * share
 
-    def left(self, share: float = 1.0) -> float:
+    def left(self, share: float) -> float:
         return self.at(share) - time.monotonic()
 
 
@@ -62,7 +63,7 @@ class Audit:
     rounds: int = 0
 
     def tell(self, text: str) -> None:
-        line = f"{self.clock.left() / 60:5.1f} min left  {text}"
+        line = f"{self.clock.left(1.0) / 60:5.1f} min left  {text}"
         self.console.print(line, highlight=False, soft_wrap=True)
 
     def crossed(self, rows: Iterable[Row]) -> list[Row]:
@@ -100,9 +101,6 @@ def audit(
     deliberate_threads()
     gates = gates_of(scenario.gate, fail_if) or gates_of({"psnr": DEFAULT_BOUNDS["psnr"]})
     bounds = {gate.metric: gate.bound for gate in gates}
-    # In this process training can end between two rounds; actors would still be at work.
-    here = scenario.federation.backend == "auto"
-    federation = replace(scenario.federation, backend="inline") if here else scenario.federation
     plain = replace(
         scenario,
         attacks=(),
@@ -110,10 +108,12 @@ def audit(
         gate=bounds,
         variants=(),
         sweep=None,
-        federation=federation,
+        federation=replace(scenario.federation, backend="inline"),
     )
     starts = Starts(folder.path / "starts")
     work = Audit(plain, folder, gates, Clock(minutes), console or Console(quiet=True), starts)
+    if scenario.federation.backend == "ray":
+        work.tell("clients run in this process: actors would still be at work when time is up")
     train(work)
     battery(work)
     if work.crossed(work.rows):
@@ -172,7 +172,7 @@ def sharing(work: Audit, attacks: int) -> Limits:
     def seconds() -> float:
         return max(0.0, 2 * work.clock.left(BATTERY) / attacks)
 
-    return Limits(seconds, work.clock.at(BATTERY if work.rows else 1.0))
+    return Limits(seconds, work.clock.at(BATTERY if work.rows else LADDER))
 
 
 def add(work: Audit, cell: Cell, place: RunFolder, rows: list[Row]) -> None:
@@ -218,7 +218,7 @@ def resisted(work: Audit, name: str, defended: Scenario, cell: Cell) -> Tried:
     place = RunFolder(work.folder.path / "defences" / name)
     plugins = " + ".join(map(spelled, defended.plugins))
     training = sum(record["seconds"] for record in work.folder.rounds())
-    left = work.clock.left() - training  # with one that passes, for its accuracy
+    left = work.clock.left(LADDER) - training  # with one that passes, for its accuracy
     if left <= 0:
         return Tried(name, plugins, None, None, why="no time to attack it")
     limits = Limits(
@@ -250,12 +250,12 @@ def finite(value: float) -> float:
 def accuracy_with(work: Audit, name: str, defended: Scenario) -> float | None:
     """Accuracy after the rounds that the audit trained; None when time does not allow it."""
     seconds = sum(record["seconds"] for record in work.folder.rounds())
-    if work.clock.left() < seconds:
+    if work.clock.left(LADDER) < seconds:
         return None
     place = RunFolder(work.folder.path / "defences" / f"{name}-trained")
     federation = replace(defended.federation, rounds=work.rounds)
-    show = Trainer(Console(quiet=True), place, Starts(place.path / "starts"), ())
-    show.deadline = work.clock.at(1.0)
+    show = Trainer(Console(quiet=True), place, Starts(place.path / "starts"), (), least=0)
+    show.deadline = work.clock.at(LADDER)
     work.tell(f"training with {name}, for its accuracy")
     try:
         simulate(replace(defended, federation=federation), place, show)
@@ -285,7 +285,7 @@ def conclusion(work: Audit) -> dict[str, Any]:
         "left-out": work.left_out,
         "minutes": {
             "given": work.clock.minutes,
-            "used": round(work.clock.minutes - work.clock.left() / 60, 2),
+            "used": round(work.clock.minutes - work.clock.left(1.0) / 60, 2),
         },
     }
 

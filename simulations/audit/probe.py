@@ -201,18 +201,23 @@ def guess(method: Method, victims: list[Observation], out: Path, deadline: float
 
 
 class Trainer(PlainLines):
-    """Keeps the starts of some rounds, and ends training between two rounds when time is up."""
+    """Keeps the starts of some rounds, and ends training when time is up and the `least` rounds are done."""
 
     def __init__(
-        self, console: Console, folder: RunFolder, starts: Starts, rounds: tuple[int, ...]
+        self,
+        console: Console,
+        folder: RunFolder,
+        starts: Starts,
+        rounds: tuple[int, ...],
+        least: int = 1,
     ):
         super().__init__(console)
-        self.folder, self.starts, self.wanted = folder, starts, rounds
+        self.folder, self.starts, self.wanted, self.least = folder, starts, rounds, least
         self.deadline = float("inf")
         self.done = 0
 
     def on_reply(self, node: int) -> None:
-        if self.done and time.monotonic() > self.deadline:
+        if self.done >= self.least and time.monotonic() > self.deadline:
             raise OutOfTime
 
     def on_round(self, record: Record, state: State) -> None:

@@ -77,6 +77,14 @@ def test_runs_side_by_side_give_the_price_of_the_defence(make_run):
     assert 'class="verdict green"' in text  # the undefended run is there for comparison
     assert "pruning(fraction=0.05)" in text
     assert "Against no defence (90.0%), pruned gained 0.0 points of accuracy" in text
+    assert "reached 12.0 dB PSNR with the attack dlg. Without a defence the worst was 30.0" in text
+
+
+def test_only_the_same_federation_says_what_a_defence_cost(make_run):
+    other = make_run("other", federation={"rounds": 30})
+    defended = make_run("pruned", plugins=[{"name": "pruning", "fraction": 0.05}])
+    text = page_of(read_material([other.path, defended.path]))
+    assert "because the same without a defence is not on this page" in text
 
 
 def test_nothing_is_asked_of_the_network(make_run):
