@@ -11,6 +11,7 @@ from torch.nn.functional import cross_entropy, mse_loss
 from attacks.codes import Decoded, Knowledge
 from attacks.decoder import training_codes
 from fedpriv.coders import classifier
+from fedpriv.decoding import Standardised
 from fedpriv.errors import BadOption
 from fedpriv.training import fit, outputs
 
@@ -19,7 +20,7 @@ def trained(knows: Knowledge, z: Tensor, target: Tensor, units: int, purpose: st
     """A perceptron from codes to `units` numbers: classes, or features when targets are floats."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(knows.draw("weights", purpose).initial_seed())
-        network = classifier(tuple(z.shape[1:]), units)
+        network = nn.Sequential(Standardised(z), classifier(tuple(z.shape[1:]), units))
     fit(
         network,
         z,

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from attacks.codes import Decoded, Knowledge
 from fedpriv.coders import critic
-from fedpriv.decoding import Critic, decoded, fit_decoder, fit_strong_decoder
+from fedpriv.decoding import Critic, Standardised, decoded, fit_decoder, fit_strong_decoder
 from fedpriv.errors import BadOption
 from fedpriv.metrics.perceptual import RandomFeatures
 
@@ -19,7 +19,7 @@ def substitute(
     """A fresh decoder trained on codes `z` of the attacker's samples (ARS eq. 8)."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(knows.draw("weights", purpose).initial_seed())
-        network = knows.decoder(width)
+        network = nn.Sequential(Standardised(z), knows.decoder(width))
     return fit_decoder(
         network,
         z,
@@ -76,7 +76,8 @@ class DecoderAttack:
             raise BadOption("mu1 and mu2 judge pictures; leave them at 0 for other data.")
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(knows.draw("weights", "strong").initial_seed())
-            network, judge = knows.decoder(self.width), critic(tuple(knows.x.shape[1:]))
+            network = nn.Sequential(Standardised(z), knows.decoder(self.width))
+            judge = critic(tuple(knows.x.shape[1:]))
         return fit_strong_decoder(
             network,
             z,

@@ -13,6 +13,7 @@ from fedpriv.errors import WorkFailed
 from fedpriv.training import batches
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # one batch (x, y) -> a number
+PACE = 5  # a decoder that learns no faster than its encoder is evaded, not starved (ours)
 
 
 def several_tasks(logits: Tensor, y: Tensor, sizes: Sequence[int]) -> Tensor:
@@ -90,15 +91,15 @@ def ran_stages(
     """k × (discriminative, generative), then adversarial (RAN alg. 1, lines 4-8)."""
 
     def generative(x: Tensor, y: Tensor) -> Tensor:
-        return mse_loss(decoder(coded(players.encoder, x)), x)
+        return mse_loss(decoder(even(coded(players.encoder, x))), x)
 
     def adversarial(x: Tensor, y: Tensor) -> Tensor:
         z = players.encoder(x)
         task = several_tasks(players.classifier(z), y, players.sizes)
-        return ran_objective(task, mse_loss(decoder(z), x), lam)
+        return ran_objective(task, mse_loss(decoder(even(z)), x), lam)
 
     learn = Stage(players.task, players.stepper(lr))
-    imitate = Stage(generative, torch.optim.Adam(decoder.parameters(), lr=lr))
+    imitate = Stage(generative, torch.optim.Adam(decoder.parameters(), lr=PACE * lr))
     return [learn, imitate] * k + [Stage(adversarial, players.stepper(lr))]
 
 
@@ -118,18 +119,27 @@ def arl_stages(
     """
 
     def simulated(x: Tensor, y: Tensor) -> Tensor:
-        return decoder_loss(decoder(coded(players.encoder, x)), x)
+        return decoder_loss(decoder(even(coded(players.encoder, x))), x)
 
     def protecting(x: Tensor, y: Tensor) -> Tensor:
         z = players.encoder(x)
         task = several_tasks(players.classifier(z), y, players.sizes)
-        guess = decoder(z)
+        guess = decoder(even(z))
         seen = perceptual_loss(guess, x, features) if features else torch.zeros(())
         return arl_objective(task, mse_loss(guess, x), seen, lambda1, lambda2)
 
     skip_compiler()
-    imitate = Stage(simulated, torch.optim.Adam(decoder.parameters(), lr=lr))
+    imitate = Stage(simulated, torch.optim.Adam(decoder.parameters(), lr=PACE * lr))
     return [imitate] * decoder_steps + [Stage(protecting, players.stepper(lr))]
+
+
+def even(z: Tensor) -> Tensor:
+    """Codes of a batch, every coordinate with mean 0 and deviation 1.
+
+    So the decoder sees them in the game (ours): else an encoder wins by making codes larger, which
+    leads this decoder astray and no fresh one.
+    """
+    return (z - z.mean(dim=0)) / (z.std(dim=0, correction=0) + 1e-3)
 
 
 def coded(encoder: nn.Module, x: Tensor) -> Tensor:

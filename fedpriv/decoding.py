@@ -27,6 +27,27 @@ def fit_decoder(
     return frozen(decoder)
 
 
+class Standardised(nn.Module):
+    """Codes less the mean of given ones, divided by their deviation, coordinate by coordinate.
+
+    In front of a decoder or classifier of codes: how large an encoder makes them hides nothing.
+    A coordinate that hardly moves counts as moving a twentieth of the others' mean.
+    """
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, z: Tensor) -> None:
+        super().__init__()
+        spread = z.std(dim=0, correction=0)
+        least = max(0.05 * float(spread.mean()), 1e-6)
+        self.register_buffer("mean", z.mean(dim=0))
+        self.register_buffer("deviation", spread.clamp_min(least))
+
+    def forward(self, z: Tensor) -> Tensor:
+        return (z - self.mean) / self.deviation
+
+
 def frozen(network: nn.Module) -> nn.Module:
     """In eval mode and without gradients of its own; inputs may still have theirs."""
     return network.eval().requires_grad_(False)

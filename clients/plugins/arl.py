@@ -7,9 +7,9 @@ from torch.nn.functional import mse_loss
 
 from clients.job import Job
 from clients.plugin import PrivacyPlugin
-from clients.plugins.dnn import players_of
+from clients.plugins.dnn import taught
 from clients.sharing import sharing_in
-from fedpriv.adversarial import Loss, alternate, arl_stages
+from fedpriv.adversarial import Loss, Players, Stage, arl_stages
 from fedpriv.coders import critic
 from fedpriv.decoding import Critic, Features, perceptual_loss
 from fedpriv.errors import BadOption
@@ -40,27 +40,21 @@ class AdversarialReconstruction(PrivacyPlugin):
 
     def on_encoder(self, encoder: nn.Module, job: Job) -> nn.Module:
         sharing = sharing_in(job)
-        players = players_of(encoder, job)
-        features = self.features(job)
-        stages = arl_stages(
-            players,
-            sharing.decoder().train(),
-            sharing.chosen.lr,
-            self.lambda1,
-            self.lambda2,
-            features,
-            self.adversary(job, features),
-            self.decoder_steps,
-        )
-        alternate(
-            stages,
-            job.x,
-            sharing.labels(),
-            epochs=sharing.chosen.encoder_epochs,
-            batch=sharing.chosen.batch_size,
-            draw=job.generator("encoder"),
-        )
-        return encoder
+
+        def game(players: Players) -> list[Stage]:
+            features = self.features(job)
+            return arl_stages(
+                players,
+                sharing.decoder().train(),
+                sharing.chosen.lr,
+                self.lambda1,
+                self.lambda2,
+                features,
+                self.adversary(job, features),
+                self.decoder_steps,
+            )
+
+        return taught(encoder, job, game)
 
     def features(self, job: Job) -> Features | None:
         if self.lambda2 == 0 and self.mu2 == 0:

@@ -1,5 +1,6 @@
 """dnn: plain features of a network trained for the task; what RAN and ARL are compared with (RAN sect. 3.1)."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from torch import nn
@@ -7,15 +8,23 @@ from torch import nn
 from clients.job import Job
 from clients.plugin import PrivacyPlugin
 from clients.sharing import sharing_in
-from fedpriv.adversarial import Players, alternate, plain_stages
+from fedpriv.adversarial import Players, Stage, alternate, plain_stages
 from fedpriv.errors import BadOption
 
 
-def players_of(encoder: nn.Module, job: Job) -> Players:
-    """The encoder with a fresh classifier of the tasks."""
+def taught(encoder: nn.Module, job: Job, stages: Callable[[Players], Sequence[Stage]]) -> nn.Module:
+    """The encoder after playing `stages` with a fresh classifier of the tasks, on the party's samples."""
     sharing = sharing_in(job)
-    encoder.train()
-    return Players(encoder, sharing.classifier().train(), sharing.sizes)
+    players = Players(encoder.train(), sharing.classifier().train(), sharing.sizes)
+    alternate(
+        stages(players),
+        job.x,
+        sharing.labels(),
+        epochs=sharing.chosen.encoder_epochs,
+        batch=sharing.chosen.batch_size,
+        draw=job.generator("encoder"),
+    )
+    return encoder
 
 
 @dataclass(frozen=True)
@@ -29,13 +38,5 @@ class TaskEncoder(PrivacyPlugin):
             raise BadOption(f"dnn: k must be at least 0, got {self.k}.")
 
     def on_encoder(self, encoder: nn.Module, job: Job) -> nn.Module:
-        sharing = sharing_in(job)
-        alternate(
-            plain_stages(players_of(encoder, job), sharing.chosen.lr, self.k),
-            job.x,
-            sharing.labels(),
-            epochs=sharing.chosen.encoder_epochs,
-            batch=sharing.chosen.batch_size,
-            draw=job.generator("encoder"),
-        )
-        return encoder
+        lr = sharing_in(job).chosen.lr
+        return taught(encoder, job, lambda players: plain_stages(players, lr, self.k))

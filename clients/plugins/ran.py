@@ -6,9 +6,9 @@ from torch import nn
 
 from clients.job import Job
 from clients.plugin import PrivacyPlugin
-from clients.plugins.dnn import players_of
+from clients.plugins.dnn import taught
 from clients.sharing import sharing_in
-from fedpriv.adversarial import alternate, ran_stages
+from fedpriv.adversarial import Players, Stage, ran_stages
 from fedpriv.errors import BadOption
 
 
@@ -27,13 +27,9 @@ class ReconstructiveAdversary(PrivacyPlugin):
 
     def on_encoder(self, encoder: nn.Module, job: Job) -> nn.Module:
         sharing = sharing_in(job)
-        players = players_of(encoder, job)
-        alternate(
-            ran_stages(players, sharing.decoder().train(), sharing.chosen.lr, self.lam, self.k),
-            job.x,
-            sharing.labels(),
-            epochs=sharing.chosen.encoder_epochs,
-            batch=sharing.chosen.batch_size,
-            draw=job.generator("encoder"),
-        )
-        return encoder
+
+        def game(players: Players) -> list[Stage]:
+            decoder = sharing.decoder().train()
+            return ran_stages(players, decoder, sharing.chosen.lr, self.lam, self.k)
+
+        return taught(encoder, job, game)

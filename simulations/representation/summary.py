@@ -9,6 +9,7 @@ from fedpriv.files import write_text
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
 from simulations.representation.assess import Row, assess, bytes_of, leakage_file, table_text
+from simulations.representation.pareto import points_in, write_pareto
 
 SHOWN = {  # the columns of summary.csv that a terminal shows, and their heads
     "run": "run",
@@ -60,7 +61,8 @@ def summarised(rows: Mapping[str, Mapping[str, Any]]) -> list[Row]:
     return found
 
 
-def write_summary(folder: Path, rows: list[Row]) -> Path:
-    path = folder / "summary.csv"
-    write_text(path, table_text(rows))
-    return path
+def write_summary(folder: Path, rows: list[Row]) -> None:
+    """summary.csv, and the picture of all attacked variants, which the report shows."""
+    write_text(folder / "summary.csv", table_text(rows))
+    if len(points_in([folder])) > 1:
+        write_pareto([folder], folder)

@@ -1,5 +1,7 @@
 """Attacks on shared codes: they win on undefended toys, and read masks that are there."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -96,6 +98,18 @@ def test_the_attribute_is_read_off_undefended_codes(encoder):
     for party in (0, 1):
         truth = pictures(96, seed=10 + party)[1]
         assert (found.guesses[party] == truth).float().mean() > 0.95
+
+
+def test_larger_codes_hide_nothing(encoder):
+    knows, _, _ = world(encoder, epochs=3)
+    larger = replace(
+        knows,
+        query=lambda a: 100 * knows.query(a) + 7,
+        shared={party: 100 * z + 7 for party, z in knows.shared.items()},
+    )
+    for attack in (DecoderAttack(), DecoderAttack(mu2=0.1), AttributeAttack("side")):
+        plain, scaled = attack(knows).guesses, attack(larger).guesses
+        torch.testing.assert_close(plain[0], scaled[0], rtol=1e-2, atol=1e-2)
 
 
 def test_features_are_read_off_undefended_codes(encoder):

@@ -11,6 +11,7 @@ from fedpriv.adversarial import (
     alternate,
     arl_objective,
     arl_stages,
+    even,
     plain_stages,
     ran_objective,
     ran_stages,
@@ -65,12 +66,26 @@ def test_one_adversarial_stage_of_ran_is_equation_4_pixel_by_pixel():
     x, y = samples()
     stage = ran_stages(players, decoder, 1e-3, lam=0.3, k=1)[-1]
     slow = 0.0
+    codes = players.encoder(x).detach()
+    seen = (codes - codes.mean(0)) / (codes.std(0, correction=0) + 1e-3)
     for i in range(len(x)):
-        z = players.encoder(x[i : i + 1]).detach()
-        task = several_tasks(players.classifier(z), y[i : i + 1], (3, 2)).detach()
-        error = sum(float(d) ** 2 for d in (decoder(z) - x[i]).detach().flatten()) / 6
+        task = several_tasks(players.classifier(codes[i : i + 1]), y[i : i + 1], (3, 2)).detach()
+        gap = (decoder(seen[i : i + 1]) - x[i]).detach()
+        error = sum(float(d) ** 2 for d in gap.flatten()) / 6
         slow += (0.3 * float(task) - 0.7 * error) / len(x)
     assert float(stage.loss(x, y).detach()) == pytest.approx(slow, rel=1e-5)
+
+
+def test_an_encoder_gains_nothing_against_its_decoder_by_larger_codes():
+    x = samples()[0]
+    (players, decoder), wide = fresh(), mlp_coder((6,), hidden=(8,), code=4).encoder()
+    with torch.no_grad():
+        for larger, plain in zip(wide.parameters(), players.encoder.parameters(), strict=True):
+            larger.copy_(plain)
+        for parameter in wide[-1].parameters():
+            parameter *= 1000
+        small, large = even(players.encoder(x)), even(wide(x))
+        torch.testing.assert_close(decoder(small), decoder(large), rtol=0.05, atol=0.05)
 
 
 def test_algorithm_1_has_k_pairs_and_one_adversarial_step_a_batch():

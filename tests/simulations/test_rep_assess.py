@@ -76,6 +76,7 @@ def test_every_variant_is_trained_attacked_scored_and_summed_up(finished):
     assert all(float(row["bytes"]) > 0 and float(row["accuracy"]) > 0.2 for row in rows)
     assert len(results["summary"]) == len(rows)
     assert (folder / "report.html").exists()
+    assert (folder / "pareto.png").exists()
 
 
 def test_scores_have_a_row_for_each_victim_and_the_curious_party_is_none(finished):
