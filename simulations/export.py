@@ -11,6 +11,7 @@ from PIL import Image
 from fedpriv.errors import BadOption
 from fedpriv.report.leakage import measures
 from fedpriv.report.reading import Run, read_material
+from fedpriv.runfolder import RunFolder
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -53,12 +54,13 @@ def to_mlflow(folder: Path, uri: str, experiment: str = "fedpriv") -> list[str]:
         client = MlflowClient(tracking_uri=uri)
         known = client.get_experiment_by_name(experiment)
         place = known.experiment_id if known else client.create_experiment(experiment)
-        return [_logged(client, place, run) for run in read_material([folder]).runs]
+        page = RunFolder(folder).report_file  # of all variants, which have none of their own
+        return [_logged(client, place, run, page) for run in read_material([folder]).runs]
     except (MlflowException, OSError) as error:
         raise BadOption(f"MLflow at '{uri}' took nothing: {error}") from error
 
 
-def _logged(client: "MlflowClient", experiment: str, run: Run) -> str:
+def _logged(client: "MlflowClient", experiment: str, run: Run, page: Path) -> str:
     made = client.create_run(experiment, run_name=run.name, tags={"defence": run.defence})
     number = made.info.run_id
     for key, value in parameters(run):
@@ -67,7 +69,7 @@ def _logged(client: "MlflowClient", experiment: str, run: Run) -> str:
         client.log_metric(number, name, figure, step=step)
     for name, picture, _ in pictures(run):
         client.log_artifact(number, str(picture), artifact_path=name)
-    for file in (run.folder.report_file, run.folder.scenario_file, run.folder.scores_file):
+    for file in (page, run.folder.scenario_file, run.folder.scores_file):
         if file.exists():
             client.log_artifact(number, str(file))
     client.set_terminated(number)

@@ -167,12 +167,16 @@ def examined(place: RunFolder, cell: Cell) -> list[dict[str, str]]:
 
 
 def sharing(work: Audit, attacks: int) -> Limits:
-    """Twice an even share of what is left for each of the attacks to come; the first is always made."""
+    """Twice an even share of what is left for each of the attacks to come.
+
+    As long as the gate holds there is no defence to look for, and all the time is the battery's.
+    """
+    end = BATTERY if work.crossed(work.rows) else LADDER
 
     def seconds() -> float:
-        return max(0.0, 2 * work.clock.left(BATTERY) / attacks)
+        return max(0.0, 2 * work.clock.left(end) / attacks)
 
-    return Limits(seconds, work.clock.at(BATTERY if work.rows else LADDER))
+    return Limits(seconds, work.clock.at(end))
 
 
 def add(work: Audit, cell: Cell, place: RunFolder, rows: list[Row]) -> None:
@@ -192,21 +196,16 @@ def add(work: Audit, cell: Cell, place: RunFolder, rows: list[Row]) -> None:
 
 
 def ladder(work: Audit) -> None:
-    """Each defence against what leaked worst; then the accuracy of those that pass."""
+    """Each defence against what leaked worst, and the accuracy of those that pass."""
     worst = work.worst(work.crossed(work.rows)) or work.crossed(work.rows)[0]
     batch = int(worst["batch"]) if str(worst["batch"]).isdigit() else None
     cell = Cell(int(worst["round"]), batch)
-    passing: list[tuple[int, Scenario]] = []
     for name, defended in candidates(work.scenario):
         one = resisted(work, name, defended, cell)
-        if one.passes:
-            passing.append((len(work.tried), defended))
-        work.tried.append(one)
         shown = "–" if one.worst is None else f"{one.worst:.2f}"
         work.tell(f"defence {name}: worst {shown}, {WORDS[one.passes]} {one.why}".rstrip())
-    for index, defended in passing:
-        one = work.tried[index]
-        work.tried[index] = replace(one, accuracy=accuracy_with(work, one.name, defended))
+        accuracy = accuracy_with(work, name, defended) if one.passes else None
+        work.tried.append(replace(one, accuracy=accuracy))
 
 
 def resisted(work: Audit, name: str, defended: Scenario, cell: Cell) -> Tried:

@@ -57,6 +57,16 @@ def test_mlflow_reads_it_back(folder, tmp_path):
     assert client.get_run(second).info.experiment_id == found.info.experiment_id
 
 
+def test_variants_take_their_common_page_along(folder, tmp_path):
+    from mlflow import MlflowClient
+
+    (folder.parent / "report.html").write_text("a page")
+    store = tmp_path / "store"
+    (number,) = to_mlflow(folder.parent, str(store))
+    artifacts = MlflowClient(tracking_uri=store.as_uri()).list_artifacts(number)
+    assert "report.html" in [item.path for item in artifacts]
+
+
 def test_a_store_that_refuses_is_named(folder):
     with pytest.raises(BadOption, match="nosuch://"):
         to_mlflow(folder, "nosuch://place")
