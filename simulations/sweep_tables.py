@@ -4,15 +4,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fedpriv.files import write_text
-from fedpriv.metrics.tradeoff import cap, region
+from fedpriv.metrics.tradeoff import cap, cap_between, region
 from fedpriv.report.figures import save_ppc
 
 Row = dict[str, Any]
 DISTANCES = {"reconstruction": "rmse", "membership": "membership", "tracing": "tracing"}
 STRONGEST = "strongest"  # of every value the attack that came nearest
+EQUAL_M = "cap-reconstruction-at-equal-m"
 
 
 def averaged(rows: Sequence[Row]) -> pd.DataFrame:
@@ -32,24 +34,34 @@ def caps(rows: Sequence[Row]) -> list[Row]:
     frame = averaged(rows)
     if frame.empty:
         return []
+    between = common(frame)
     found = [
         {
             **dict(zip(("defence", "batch-size", "attack", "informed"), keys, strict=True)),
-            **line(part),
+            **line(part, between),
         }
         for keys, part in frame.groupby(["defence", "batch-size", "attack", "informed"], sort=False)
     ]
     for (defence, batch), part in frame.groupby(["defence", "batch-size"], sort=False):
-        nearest = part.groupby("value", sort=False)[["accuracy", *DISTANCES.values()]].min()
+        nearest = part.groupby("value", sort=False)[["accuracy", "m", *DISTANCES.values()]].min()
         known = {"attack": STRONGEST, "informed": bool(part["informed"].any())}
-        found.append({"defence": defence, "batch-size": batch, **known, **line(nearest)})
+        found.append({"defence": defence, "batch-size": batch, **known, **line(nearest, between)})
     return found
 
 
-def line(part: pd.DataFrame) -> Row:
+def common(frame: pd.DataFrame) -> tuple[float, float] | None:
+    """The range of m that all defences with a range of their own cover; None when there is none."""
+    finite = frame[np.isfinite(frame["m"])]
+    ranges = finite.groupby("defence")["m"].agg(["min", "max"])
+    ranges = ranges[ranges["min"] < ranges["max"]]
+    low, high = float(ranges["min"].max()), float(ranges["max"].min())
+    return (low, high) if len(ranges) > 1 and low < high else None
+
+
+def line(part: pd.DataFrame, between: tuple[float, float] | None) -> Row:
     """Mean accuracy and the CAPs of one group of values."""
     accuracies = part["accuracy"].tolist()
-    return {
+    found = {
         "values": len(part),
         "accuracy": sum(accuracies) / len(part),
         **{
@@ -57,6 +69,11 @@ def line(part: pd.DataFrame) -> Row:
             for name, column in DISTANCES.items()
         },
     }
+    if between and np.isfinite(part["m"]).sum() > 1:
+        found[EQUAL_M] = cap_between(
+            *between, part["m"].tolist(), accuracies, part["rmse"].tolist()
+        )
+    return found
 
 
 def write_tables(folder: Path, rows: Sequence[Row]) -> list[Row]:
@@ -75,17 +92,21 @@ def write_tables(folder: Path, rows: Sequence[Row]) -> list[Row]:
 
 def markdown(table: Sequence[Row]) -> str:
     """The CAP table as SPN table 1 has it: defences down, attacks and batch sizes across."""
+    titles = {f"cap-{name}": f"CAP, {name}" for name in DISTANCES}
+    titles[EQUAL_M] = "CAP, reconstruction, averaged over the m that all defences cover"
+    columns = list(dict.fromkeys((row["attack"], row["batch-size"]) for row in table))
     lines = []
-    for name in DISTANCES:
-        columns = list(dict.fromkeys((row["attack"], row["batch-size"]) for row in table))
-        lines += [f"## CAP, {name} (higher is better)", ""]
+    for name, title in titles.items():
+        if not any(name in row for row in table):
+            continue
+        lines += [f"## {title} (higher is better)", ""]
         lines.append("| defence | " + " | ".join(f"{a}, batch {b}" for a, b in columns) + " |")
         lines.append("|---|" + "---|" * len(columns))
         for defence in dict.fromkeys(row["defence"] for row in table):
             own = {
-                (row["attack"], row["batch-size"]): row[f"cap-{name}"]
+                (row["attack"], row["batch-size"]): row[name]
                 for row in table
-                if row["defence"] == defence
+                if row["defence"] == defence and name in row
             }
             cells = [f"{own[key]:.3f}" if key in own else "" for key in columns]
             lines.append(f"| {defence} | " + " | ".join(cells) + " |")

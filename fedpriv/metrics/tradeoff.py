@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
+import numpy as np
+
 from fedpriv.errors import BadInput
 
 Region = Literal["green", "white", "red"]
@@ -41,6 +43,27 @@ def cap(accuracies: Sequence[float], distances: Sequence[float]) -> float:
             f"and {len(distances)}."
         )
     return math.fsum(a * d for a, d in zip(accuracies, distances, strict=True)) / len(accuracies)
+
+
+def cap_between(
+    low: float,
+    high: float,
+    m: Sequence[float],
+    accuracies: Sequence[float],
+    distances: Sequence[float],
+) -> float:
+    """The mean of accuracy × distance for m from `low` to `high`, linear between settings.
+
+    Mechanisms that cover that range are compared at equal perturbation, whichever values were tried.
+    """
+    points = np.array(sorted(zip(m, np.multiply(accuracies, distances), strict=True)))
+    known = points[np.isfinite(points[:, 0])]
+    if not len(known) or not known[0, 0] <= low < high <= known[-1, 0]:
+        raise BadInput(f"The settings do not cover m from {low} to {high}.")
+    inside = known[(known[:, 0] > low) & (known[:, 0] < high), 0]
+    grid = np.concatenate([[low], inside, [high]])
+    area = np.trapezoid(np.interp(grid, known[:, 0], known[:, 1]), grid)
+    return float(area / (high - low))
 
 
 def pareto(points: Sequence[Sequence[float]]) -> list[int]:

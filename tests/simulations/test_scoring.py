@@ -13,7 +13,7 @@ from fedpriv.report.figures import grid, save_grid, save_ppc
 from fedpriv.truth import Truth
 from simulations.gate import check, gates_of, parsed
 from simulations.scoring import scored, trace, write_scores
-from simulations.sweep_tables import averaged, caps, markdown, write_tables
+from simulations.sweep_tables import EQUAL_M, averaged, caps, markdown, write_tables
 
 
 def truth_of(x, y, node=0, clean=2.0, added=1.0):
@@ -149,6 +149,23 @@ def cell(defence, value, attack, rmse, accuracy=0.5, informed=False, seed=0):
         "tracing": 0.25,
         "m": 1.0,
     }
+
+
+def test_defences_are_compared_at_equal_perturbation_where_all_have_it():
+    table = [
+        {**cell("a", 1, "dlg", 1.0, accuracy=0.5), "m": 0.0},
+        {**cell("a", 2, "dlg", 0.0, accuracy=0.5), "m": 2.0},
+        {**cell("b", 1, "dlg", 0.4, accuracy=1.0), "m": 1.0},
+        {**cell("b", 2, "dlg", 0.2, accuracy=1.0), "m": 3.0},
+        {**cell("none", None, "dlg", 0.0, accuracy=1.0), "m": math.inf},
+    ]
+    found = {(row["defence"], row["attack"]): row for row in caps(table)}
+    # Both have m from 1 to 2, where a falls from 0.25 to 0 and b from 0.4 to 0.3.
+    assert found["a", "dlg"][EQUAL_M] == pytest.approx(0.125)
+    assert found["b", "dlg"][EQUAL_M] == pytest.approx(0.35)
+    assert EQUAL_M not in found["none", "dlg"]
+    assert "| b | 0.350 | 0.350 |" in markdown(caps(table))
+    assert all(EQUAL_M not in row for row in caps(table[:2]))
 
 
 def test_cap_is_the_mean_of_accuracy_times_distance(tmp_path):
