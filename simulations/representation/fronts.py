@@ -11,12 +11,14 @@ from simulations.representation.pareto import Point
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+TINY = 1e-12
 SHAPES = {"codes": "o", "columns": "s", "updates": "^"}
 
 
 def draw(points: Sequence[Point], path: Path) -> None:
-    """Accuracy to the right, the error of the strongest attack upwards: top right is best."""
+    """Accuracy to the right, the error of the strongest attack upwards: top right is best, and named."""
     names = list(dict.fromkeys(point.data for point in points))
     columns = min(3, len(names))
     rows = math.ceil(len(names) / columns)
@@ -24,8 +26,8 @@ def draw(points: Sequence[Point], path: Path) -> None:
         rows, columns, figsize=(4.6 * columns, 3.6 * rows + 1), squeeze=False, layout="constrained"
     )
     kinds = list(dict.fromkeys(point.kind for point in points))
-    palette = matplotlib.colormaps["tab20"]
-    colours = {kind: palette(number % 20) for number, kind in enumerate(kinds)}
+    palette = matplotlib.colormaps["tab10" if len(kinds) <= 10 else "tab20"]
+    colours = {kind: palette(number % palette.N) for number, kind in enumerate(kinds)}
     shown = {}
     for axis, data in zip(axes.flat, names, strict=False):
         same = [point for point in points if point.data == data]
@@ -39,9 +41,21 @@ def draw(points: Sequence[Point], path: Path) -> None:
                 marker=SHAPES[point.way],
                 zorder=2,
             )
-        axis.set(
-            title=data, xlabel="accuracy", ylabel="median MSE of the best attack", yscale="log"
-        )
+        for point in front:
+            axis.annotate(
+                point.run.rpartition("/")[2],
+                (point.accuracy, point.mse),
+                xytext=(4, 4),
+                textcoords="offset points",
+                fontsize="x-small",
+            )
+        errors = [point.mse for point in same]
+        scale = "log" if max(errors) > 10 * max(min(errors), TINY) else "linear"
+        axis.set(title=data, xlabel="accuracy", ylabel="median MSE of the best attack")
+        axis.set_yscale(scale)
+        axis.xaxis.set_major_locator(MaxNLocator(5))
+        axis.xaxis.set_major_formatter(PercentFormatter(1))
+        axis.margins(x=0.15, y=0.1)
     for axis in list(axes.flat)[len(names) :]:
         axis.set_axis_off()
     figure.legend(
