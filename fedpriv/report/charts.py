@@ -13,6 +13,7 @@ from fedpriv.report.reading import Run
 
 MARKS = ("circle", "square", "diamond", "triangle-up", "x", "star", "cross", "hexagon")
 DASHES = ("solid", "dash", "dot", "dashdot")
+PERCENT = ".3~p"  # 90 %, and 7.95 % where an axis spans little
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def accuracy_by_round(runs: Sequence[Run]) -> Chart:
         rows += [(run.name, *pair) for pair in zip(rounds, map(percent, values), strict=True)]
     layout = {
         "xaxis": _round_axis(max((max(line["x"], default=1) for line in data), default=1)),
-        "yaxis": {"title": {"text": "accuracy"}, "tickformat": ".0%"},
+        "yaxis": {"title": {"text": "accuracy"}, "tickformat": PERCENT},
         "showlegend": len(data) > 1,
     }
     return Chart("accuracy", "Accuracy by round", data, layout, ("run", "round", "accuracy"), rows)
@@ -124,7 +125,7 @@ def ppc_curves(cells: pd.DataFrame, metric: str, about: str) -> Chart:
             "overlaying": "y",
             "tickmode": "auto",
             "side": "right",
-            "tickformat": ".0%",
+            "tickformat": PERCENT,
             "showgrid": False,
         },
         "shapes": _regions(top),
@@ -154,7 +155,7 @@ def trade_off(points: pd.DataFrame, what: Measure) -> Chart:
         )
     layout = {
         "xaxis": {"title": {"text": _axis(what)}},
-        "yaxis": {"title": {"text": "accuracy"}, "tickformat": ".0%"},
+        "yaxis": {"title": {"text": "accuracy"}, "tickformat": PERCENT},
         "showlegend": True,
     }
     table = [

@@ -1,8 +1,9 @@
 """What a report is made of: the files of run folders and sweeps, read once and made uniform."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -138,13 +139,15 @@ def _grid(path: Path) -> Grid:
 
 
 def _distinct(runs: list[Run]) -> list[Run]:
-    """Runs whose folders share a name get a number, so that tables and legends can tell them apart."""
-    seen: dict[str, int] = {}
+    """Runs that share a name get their parent folder's in front, and a number if that does not help."""
+    names = Counter(run.name for run in runs)
+    seen: Counter[str] = Counter()
     result = []
     for run in runs:
-        seen[run.name] = seen.get(run.name, 0) + 1
-        name = run.name if seen[run.name] == 1 else f"{run.name} ({seen[run.name]})"
-        result.append(Run(**{**vars(run), "name": name}))
+        parent = run.folder.path.resolve().parent.name
+        name = run.name if names[run.name] == 1 else f"{parent}/{run.name}"
+        seen[name] += 1
+        result.append(replace(run, name=name if seen[name] == 1 else f"{name} ({seen[name]})"))
     return result
 
 

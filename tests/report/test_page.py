@@ -125,6 +125,12 @@ def test_a_folder_of_variants_is_its_runs(make_run):
     assert [run.name for run in runs] == ["a", "b"]
 
 
+def test_runs_of_one_name_are_told_apart(make_run):
+    paths = [make_run(f"{place}/same").path for place in ("a", "b")]
+    names = [run.name for run in read_material([*paths, paths[0]]).runs]
+    assert names == ["a/same", "b/same", "a/same (2)"]
+
+
 def test_the_page_lies_beside_the_run(make_run):
     folder = make_run()
     assert write_report([folder.path]) == folder.report_file
