@@ -122,6 +122,12 @@ def _way_out(run: Run) -> str:
     return f"{text}; what it costs was not measured in the time given."
 
 
+def _reached(run: Run) -> str:
+    done, wanted = len(run.rounds), run.scenario.federation.rounds
+    rounds = f"{done} rounds" if done == wanted else f"{done} of {wanted} rounds"
+    return f"The federation reached {run.accuracy:.1%} accuracy in {rounds}"
+
+
 def _is_plain(run: Run, defended: Run) -> bool:
     """Whether a run is the same federation without a defence."""
     ours, theirs = run.scenario, defended.scenario
@@ -142,13 +148,13 @@ def _cost(runs: list[Run]) -> str:
     defended = [run for run in trained if run.scenario.plugins]
     if not defended:
         best = max(trained, key=lambda run: run.accuracy or 0)
-        return f"The federation reached {best.accuracy:.1%} accuracy in {len(best.rounds)} rounds."
+        return f"{_reached(best)}."
     best = max(defended, key=lambda run: run.accuracy or 0)
     plain = next((run for run in trained if _is_plain(run, best)), None)
     if plain is None:
         return (
-            f"The federation reached {best.accuracy:.1%} accuracy; what the defence cost is not "
-            "known, because the same without a defence is not on this page."
+            f"{_reached(best)}; what the defence cost is not known, because the same without a "
+            "defence is not on this page."
         )
     points = 100 * ((best.accuracy or 0) - (plain.accuracy or 0))
     change = "cost" if points < 0 else "gained"
