@@ -23,7 +23,11 @@ def draw(points: Sequence[Point], path: Path) -> None:
     columns = min(3, len(names))
     rows = math.ceil(len(names) / columns)
     figure, axes = plt.subplots(
-        rows, columns, figsize=(4.6 * columns, 3.6 * rows + 1), squeeze=False, layout="constrained"
+        rows,
+        columns,
+        figsize=(max(6.4, 4.6 * columns), 3.6 * rows + 1),
+        squeeze=False,
+        layout="constrained",
     )
     kinds = list(dict.fromkeys(point.kind for point in points))
     palette = matplotlib.colormaps["tab10" if len(kinds) <= 10 else "tab20"]
@@ -45,9 +49,10 @@ def draw(points: Sequence[Point], path: Path) -> None:
             axis.annotate(
                 point.run.rpartition("/")[2],
                 (point.accuracy, point.mse),
-                xytext=(4, 4),
+                xytext=(2, 5),
                 textcoords="offset points",
                 fontsize="x-small",
+                rotation=40,
             )
         errors = [point.mse for point in same]
         scale = "log" if max(errors) > 10 * max(min(errors), TINY) else "linear"
@@ -55,7 +60,7 @@ def draw(points: Sequence[Point], path: Path) -> None:
         axis.set_yscale(scale)
         axis.xaxis.set_major_locator(MaxNLocator(5))
         axis.xaxis.set_major_formatter(PercentFormatter(1))
-        axis.margins(x=0.15, y=0.1)
+        axis.margins(x=0.15, y=0.2)
     for axis in list(axes.flat)[len(names) :]:
         axis.set_axis_off()
     figure.legend(
