@@ -217,7 +217,8 @@ def resisted(work: Audit, name: str, defended: Scenario, cell: Cell) -> Tried:
     place = RunFolder(work.folder.path / "defences" / name)
     plugins = " + ".join(map(spelled, defended.plugins))
     training = sum(record["seconds"] for record in work.folder.rounds())
-    left = work.clock.left(LADDER) - training  # with one that passes, for its accuracy
+    room = work.clock.left(LADDER)
+    left = max(room - training, room / 2)  # the rest is for the accuracy of one that passes
     if left <= 0:
         return Tried(name, plugins, None, None, why="no time to attack it")
     limits = Limits(
