@@ -14,10 +14,11 @@ def audit_section(run: Run) -> Section:
     if not found:
         return Section("audit", "Audit")
     gates = ", ".join(found.get("gates", []))
-    held = "held" if found.get("passed") else f"was crossed by {found.get('crossed', 0)}"
+    crossed = f"was crossed by {found.get('crossed', 0)} of"
+    held = "held for all" if found.get("passed") else crossed
     rounds, minutes = found.get("rounds", {}), found.get("minutes", {})
     words = (
-        f"The gate {gates} {held} of {found.get('attacked', 0)} reconstructions. "
+        f"The gate {gates} {held} {found.get('attacked', 0)} reconstructions. "
         f"{rounds.get('trained')} of {rounds.get('wanted')} rounds were trained; the audit took "
         f"{minutes.get('used')} of {minutes.get('given')} minutes."
     )
