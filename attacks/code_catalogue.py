@@ -20,6 +20,9 @@ CODE_ATTACKS: Registry[CodeAttack] = Registry(
         "adversarial-decoder": Entry(
             partial(DecoderAttack, codes="noisy"), "decoder of own noisy codes", "ARS eq. 11"
         ),
+        "even-decoder": Entry(
+            partial(DecoderAttack, even=True), "decoder of standardised codes", "ours"
+        ),
         "large-decoder": Entry(
             partial(DecoderAttack, width=2, longer=2), "twice as wide, twice as long", "RAN 3.1"
         ),

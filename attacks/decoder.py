@@ -14,12 +14,17 @@ from fedpriv.metrics.perceptual import RandomFeatures
 
 
 def substitute(
-    knows: Knowledge, z: Tensor, purpose: object, width: int = 1, longer: int = 1
+    knows: Knowledge,
+    z: Tensor,
+    purpose: object,
+    width: int = 1,
+    longer: int = 1,
+    even: bool = False,
 ) -> nn.Module:
     """A fresh decoder trained on codes `z` of the attacker's samples (ARS eq. 8)."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(knows.draw("weights", purpose).initial_seed())
-        network = nn.Sequential(Standardised(z), knows.decoder(width))
+        network = behind(z, knows.decoder(width), even)
     return fit_decoder(
         network,
         z,
@@ -29,6 +34,11 @@ def substitute(
         batch=knows.batch,
         lr=knows.lr,
     )
+
+
+def behind(z: Tensor, decoder: nn.Module, even: bool) -> nn.Module:
+    """The decoder as it is, or behind the standardisation of codes like `z`."""
+    return nn.Sequential(Standardised(z), decoder) if even else decoder
 
 
 def training_codes(knows: Knowledge, kind: str) -> Tensor:
@@ -47,7 +57,8 @@ class DecoderAttack:
     """A fresh decoder for all victims.
 
     `codes`: what it is trained on. `width` and `longer` make it stronger than the mirror of the
-    encoder; `mu1` and `mu2` add the GAN and the perceptual loss of ARL eq. 5.
+    encoder; `mu1` and `mu2` add the GAN and the perceptual loss of ARL eq. 5. `even` standardises
+    codes first, against encoders that hide by making codes larger.
     """
 
     codes: Literal["clean", "noisy"] = "noisy"
@@ -55,6 +66,7 @@ class DecoderAttack:
     longer: int = 1
     mu1: float = 0.0
     mu2: float = 0.0
+    even: bool = False
 
     def __post_init__(self) -> None:
         if min(self.width, self.longer) < 1 or min(self.mu1, self.mu2) < 0:
@@ -69,14 +81,14 @@ class DecoderAttack:
         return Decoded({party: decoded(network, code) for party, code in knows.shared.items()})
 
     def plain(self, knows: Knowledge, z: Tensor) -> nn.Module:
-        return substitute(knows, z, self.codes, self.width, self.longer)
+        return substitute(knows, z, self.codes, self.width, self.longer, self.even)
 
     def strong(self, knows: Knowledge, z: Tensor) -> nn.Module:
         if knows.x.dim() != 4:
             raise BadOption("mu1 and mu2 judge pictures; leave them at 0 for other data.")
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(knows.draw("weights", "strong").initial_seed())
-            network = nn.Sequential(Standardised(z), knows.decoder(self.width))
+            network = behind(z, knows.decoder(self.width), self.even)
             judge = critic(tuple(knows.x.shape[1:]))
         return fit_strong_decoder(
             network,

@@ -107,7 +107,7 @@ def test_larger_codes_hide_nothing(encoder):
         query=lambda a: 100 * knows.query(a) + 7,
         shared={party: 100 * z + 7 for party, z in knows.shared.items()},
     )
-    for attack in (DecoderAttack(), DecoderAttack(mu2=0.1), AttributeAttack("side")):
+    for attack in (DecoderAttack(even=True), DecoderAttack(mu2=0.1, even=True)):
         plain, scaled = attack(knows).guesses, attack(larger).guesses
         torch.testing.assert_close(plain[0], scaled[0], rtol=1e-2, atol=1e-2)
 
