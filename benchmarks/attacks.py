@@ -210,7 +210,8 @@ def main() -> None:
     data = images()
     for name in given.models:
         sizes = [size for size in given.victims if name != "convnet64" or size <= 8]
-        row: dict[str, object] = {"model": name, **per_iteration(name, data, sizes, given.rounds)}
+        row: dict[str, object] = {"model": name, "data": data.name}
+        row |= per_iteration(name, data, sizes, given.rounds)
         if given.quality:
             row["quality"] = to_quality(name, data)
         print(json.dumps(row), flush=True)
