@@ -51,6 +51,7 @@ def inversion(
     shared_only: bool = False,
     steps: int = 1000,
     restarts: int = 1,
+    consensus: bool = False,
     tolerance: float = 0.0,
     patience: int = 0,
     seed: int = 0,
@@ -58,7 +59,8 @@ def inversion(
     progress: Progress | None = None,
 ) -> GradientInversion:
     """A gradient inversion; `labels = "read"` takes them from the last layer, `replay` matches the update of
-    several local steps, `shared-only` compares where the update is not zero."""
+    several local steps, `shared-only` compares where the update is not zero, `consensus` keeps the restarts'
+    mean instead of the best one."""
     makers: dict[str, MakeOptimizer] = {"adam": adam(lr), "sgd": sgd(lr), "lbfgs": lbfgs(lr)}
     make = signs_of(makers[optimiser]) if signed else makers[optimiser]
     make = {"constant": make, "steps": decayed(make), "cosine": annealed(make)}[schedule]
@@ -78,6 +80,7 @@ def inversion(
         match=by_replay if replay else by_gradient,
         steps=steps,
         restarts=restarts,
+        consensus=consensus,
         stopping=Stopping(tolerance, patience),
         seed=seed,
         memory=memory,

@@ -16,6 +16,7 @@ from attacks.inversion.priors import Prior, flat
 from fedpriv.engine.memory import keep_pages, rows_that_fit
 from fedpriv.errors import BadObservation, BadOption
 from fedpriv.gradients import Distance
+from fedpriv.metrics.matching import assignment
 from fedpriv.observation import Observation
 from fedpriv.reconstruction import Reconstruction
 from fedpriv.victims import Victims, stack
@@ -61,7 +62,8 @@ class GradientInversion:
 
     `transform` is what a client is known to do to x before training (a searched policy), and must be
     differentiable. `restarts` searches run side by side, and the one with the smallest loss is kept; when
-    one reaches the tolerance, those of the same victim stop too. `memory` in gigabytes bounds how many run
+    one reaches the tolerance, those of the same victim stop too. With `consensus` their mean is kept: what
+    they found by chance averages out, what they agree on stays. `memory` in gigabytes bounds how many run
     at once.
     """
 
@@ -74,6 +76,7 @@ class GradientInversion:
     transform: Callable[[Tensor], Tensor] = identity
     steps: int = 300
     restarts: int = 1
+    consensus: bool = False
     stopping: Stopping = field(default_factory=Stopping)
     seed: int = 0
     memory: float = 1.5
@@ -109,7 +112,7 @@ class GradientInversion:
         chosen = [_smallest(losses, rows, v) for v in dict.fromkeys(rows)]
         labels = y.argmax(-1) if y.is_floating_point() else y
         return Reconstruction(
-            x=x[chosen],
+            x=_agreed(x, rows, chosen) if self.consensus else x[chosen],
             labels=labels[chosen],
             loss=losses[chosen],
             seconds=time.perf_counter() - started,
@@ -136,6 +139,21 @@ class GradientInversion:
 def _smallest(losses: Tensor, rows: list[int], victim: int) -> int:
     return min(
         (row for row, v in enumerate(rows) if v == victim), key=lambda row: losses[row].item()
+    )
+
+
+def _agreed(x: Tensor, rows: list[int], chosen: list[int]) -> Tensor:
+    """The mean of each victim's restarts, their samples in the order of the chosen one's."""
+
+    def ordered(row: int, best: int) -> Tensor:
+        order, _ = assignment(x[row], x[best])
+        return x[row][order]
+
+    return torch.stack(
+        [
+            torch.stack([ordered(r, best) for r, v in enumerate(rows) if v == rows[best]]).mean(0)
+            for best in chosen
+        ]
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attacks.catalogue import ATTACKS
-from attacks.inversion.attack import GradientInversion, Stopping
+from attacks.inversion.attack import GradientInversion, Stopping, _agreed
 from attacks.inversion.initialisers import INITIALISERS, box, given, tiled
 from attacks.inversion.labels import from_sign, known
 from attacks.inversion.lbfgs import lbfgs
@@ -50,6 +50,13 @@ def test_models_of_their_own(seen):
     ]
     found = ATTACKS.build("idlg", {"steps": 60, "restarts": 1})(observations)
     assert psnr(found.pixels[:, 0], x).min() > 20
+
+
+def test_a_consensus_is_the_mean_of_the_restarts_in_one_order():
+    x = torch.arange(24.0).view(3, 2, 1, 2, 2)  # three rows of two samples each
+    x[1] = x[0].flip(0) + 2  # the same samples, the other way round
+    found = _agreed(x, [0, 0, 1], [0, 2])
+    assert torch.equal(found, torch.stack([x[0] + 1, x[2]]))
 
 
 def test_more_restarts_are_never_worse(seen):
