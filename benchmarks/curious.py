@@ -51,6 +51,7 @@ def per_round(rounds: int, spied_on: bool, out: Path) -> float:
             "federation.backend": "inline",
             "training.batch-size": 8,
             "attacks": [ATTACK] if spied_on else [],
+            "audit": False,  # originals are written for scoring, not for the server
         },
         out=out,
         quiet=True,
