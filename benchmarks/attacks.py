@@ -18,8 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from attacks.catalogue import ATTACKS
-from attacks.inversion.attack import GradientInversion
+from attacks.catalogue import ATTACKS, Attack
 from attacks.inversion.initialisers import box
 from fedpriv.catalogue import DATASETS, MODELS
 from fedpriv.data.dataset import Dataset
@@ -105,8 +104,8 @@ def reference(
     return x.detach()
 
 
-def attack(steps: int, options: dict[str, object]) -> GradientInversion:
-    return ATTACKS.build("quick", {"tv": TV, "steps": steps, **options})  # type: ignore[return-value]
+def attack(steps: int, options: dict[str, object]) -> Attack:
+    return ATTACKS.build("quick", {"tv": TV, "steps": steps, **options})
 
 
 def cpu_ms(work: Callable[[], object], share: int) -> float:

@@ -117,7 +117,7 @@ def chromium(profile: Path) -> Iterator[Page]:
 @pytest.fixture
 def page(tmp_path: Path) -> Iterator[Page]:
     if not any(map(shutil.which, BINARIES)):
-        pytest.skip("no Chromium on this machine")
+        pytest.fail(f"These tests need one of {', '.join(BINARIES)}: install chromium.")
     with chromium(tmp_path / "profile") as opened:
         yield opened
 
