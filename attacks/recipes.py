@@ -1,6 +1,7 @@
 """Inversions from options that people type: every row of the catalogue is one of these with other defaults."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from attacks.inversion.attack import GradientInversion, Progress, Stopping
@@ -120,13 +121,15 @@ def policy_inversion(
     lr: float = 0.1,
     steps: int = 1000,
     pilot: float = 0.2,
+    translation: bool = False,
     restarts: int = 1,
     seed: int = 0,
     memory: float = 1.5,
     transforms: Sequence[Transform] = (),
     progress: Progress | None = None,
 ) -> PolicyInversion:
-    """Searches the original through what an augmentation policy may have done to it."""
+    """Searches the original through what an augmentation policy may have done to it, and with `translation`
+    through a move of unknown size."""
     search = inversion(
         signed=True,
         schedule="cosine",
@@ -139,4 +142,4 @@ def policy_inversion(
         memory=memory,
         progress=progress,
     )
-    return PolicyInversion(search, policy, transforms, pilot)
+    return PolicyInversion(replace(search, translation=translation), policy, transforms, pilot)

@@ -13,6 +13,7 @@ from attacks.inversion.labels import LabelGuess, joint
 from attacks.inversion.matching import Matching, by_gradient
 from attacks.inversion.optimizers import MakeOptimizer, Setting
 from attacks.inversion.priors import Prior, flat
+from attacks.inversion.translation import moved
 from fedpriv.engine.memory import keep_pages, rows_that_fit
 from fedpriv.errors import BadObservation, BadOption
 from fedpriv.gradients import Distance
@@ -61,10 +62,10 @@ class GradientInversion:
     """Search for x, and the labels, whose gradient matches the observed one (ATS eq. 1, SPN alg. 5).
 
     `transform` is what a client is known to do to x before training (a searched policy), and must be
-    differentiable. `restarts` searches run side by side, and the one with the smallest loss is kept; when
-    one reaches the tolerance, those of the same victim stop too. With `consensus` their mean is kept: what
-    they found by chance averages out, what they agree on stays. `memory` in gigabytes bounds how many run
-    at once.
+    differentiable; with `translation`, how far each image was then moved is searched for as well.
+    `restarts` searches run side by side, and the one with the smallest loss is kept; when one reaches the
+    tolerance, those of the same victim stop too. With `consensus` their mean is kept: what they found by
+    chance averages out, what they agree on stays. `memory` in gigabytes bounds how many run at once.
     """
 
     distance: Distance
@@ -74,6 +75,7 @@ class GradientInversion:
     prior: Prior = flat
     match: Matching = by_gradient
     transform: Callable[[Tensor], Tensor] = identity
+    translation: bool = False
     steps: int = 300
     restarts: int = 1
     consensus: bool = False
@@ -169,6 +171,8 @@ class _Search:
         self.fixed = None if y.is_floating_point() else y
         x = attack.init(victims, restarts, attack.seed)
         self.free = [x] if self.fixed is not None else [x, y]
+        if attack.translation:
+            self.free.append(x.new_zeros(*x.shape[:2], 2))
         self.best_x, self.best_y = x.clone(), y.clone()
         self.best = torch.full((len(victims),), torch.inf)
         self.active = torch.arange(len(victims))
@@ -206,7 +210,10 @@ class _Search:
         self.evaluations += len(free[0])
         free = [value.detach().requires_grad_() for value in free]
         y = free[1] if fixed is None else fixed
-        found = attack.match.found(victims, attack.transform(free[0]), y)
+        x = attack.transform(free[0])
+        if attack.translation:
+            x = moved(x, free[-1])
+        found = attack.match.found(victims, x, y)
         losses = attack.distance(found, target) + attack.prior(free[0], victims)
         gradients = torch.autograd.grad(losses.sum(), free)
         return losses.detach(), list(gradients)

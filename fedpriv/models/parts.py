@@ -7,7 +7,7 @@ from torch import nn
 from fedpriv.errors import BadOption
 
 Activation = Literal["sigmoid", "tanh", "relu"]
-Init = Literal["default", "uniform", "kaiming"]
+Init = Literal["default", "uniform", "kaiming", "fan-out"]
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     "sigmoid": nn.Sigmoid,
@@ -20,7 +20,8 @@ def initialised(model: nn.Module, init: Init, width: float = 0.3) -> nn.Module:
     """`model` with its weights drawn as asked for; "default" is torch's own way.
 
     "uniform" draws weights and biases from (−width, width) (SPN table 2), "kaiming" the weights of
-    linear and convolutional layers as kaiming_uniform (SPN table 3).
+    linear and convolutional layers as kaiming_uniform (SPN table 3), "fan-out" those of convolutions as
+    kaiming_normal does by what they send out, as torchvision's ResNets and the inversion literature do.
     """
     if init == "uniform":
         for parameter in model.parameters():
@@ -29,6 +30,10 @@ def initialised(model: nn.Module, init: Init, width: float = 0.3) -> nn.Module:
         for layer in model.modules():
             if isinstance(layer, nn.Linear | nn.Conv2d):
                 nn.init.kaiming_uniform_(layer.weight, nonlinearity="relu")
+    elif init == "fan-out":
+        for layer in model.modules():
+            if isinstance(layer, nn.Conv2d):
+                nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
     return model
 
 

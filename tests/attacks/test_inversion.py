@@ -11,6 +11,7 @@ from attacks.inversion.initialisers import INITIALISERS, box, given, tiled
 from attacks.inversion.labels import from_sign, known
 from attacks.inversion.lbfgs import lbfgs
 from attacks.inversion.optimizers import Setting, adam, annealed, boxed, decayed, sgd, signed
+from attacks.inversion.translation import moved
 from attacks.recipes import inversion
 from fedpriv.errors import BadObservation, BadOption
 from fedpriv.gradients import l2
@@ -304,3 +305,24 @@ def test_replay_beats_the_mean_gradient():
         found = replace(inversion(**options, replay=replay), labels=label)(seen)
         scores.append(psnr(found.pixels[0], x[order]).mean())
     assert scores[0] > scores[1] + 3
+
+
+def test_moved_by_whole_pixels_is_a_shift_with_repeated_edges():
+    x = torch.rand(2, 3, 1, 8, 8)
+    right = moved(x, torch.tensor([2.0, 0.0]).expand(2, 3, 2))
+    torch.testing.assert_close(right[..., 2:], x[..., :-2])
+    torch.testing.assert_close(right[..., :2], x[..., :1].expand(2, 3, 1, 8, 2))
+    down = moved(x, torch.tensor([0.0, 1.0]).expand(2, 3, 2))
+    torch.testing.assert_close(down[..., 1:, :], x[..., :-1, :])
+
+
+def test_a_translation_is_learned_along_with_the_image():
+    """From the original on, a client's move is explained by the move and not by another image."""
+    x, y = pictures(3)
+    by = torch.tensor([[1.5, 0.0], [0.0, -1.0], [-1.0, 1.0]])
+    victims = observe(smooth_net(), moved(x, by), y)
+    still = inversion(signed=True, box=True, schedule="cosine", lr=0.005, tv=1e-3, steps=150)
+    still = replace(still, init=given(x[:, None]))
+    drifted = psnr(still(victims).pixels[:, 0], x)
+    learned = psnr(replace(still, translation=True)(victims).pixels[:, 0], x)
+    assert (learned > drifted).all()
