@@ -121,15 +121,15 @@ def policy_inversion(
     lr: float = 0.1,
     steps: int = 1000,
     pilot: float = 0.2,
-    translation: bool = False,
+    translation: bool = True,
     restarts: int = 1,
     seed: int = 0,
     memory: float = 1.5,
     transforms: Sequence[Transform] = (),
     progress: Progress | None = None,
 ) -> PolicyInversion:
-    """Searches the original through what an augmentation policy may have done to it, and with `translation`
-    through a move of unknown size."""
+    """Searches the original through what an augmentation policy may have done to it and, with `translation`,
+    a move of unknown size."""
     search = inversion(
         signed=True,
         schedule="cosine",
