@@ -85,6 +85,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--sample", type=int, default=12, help="images scored one at a time")
+    parser.add_argument("--bred", type=int, default=1, help="seeds of a third as many bred ones")
     parser.add_argument("--folder", type=Path, help="keeps the model and the full scores")
     chosen = parser.parse_args()
     torch.set_num_threads(1)
@@ -126,6 +127,16 @@ def compare(chosen: argparse.Namespace, folder: Path) -> None:
     print(f"one image's score differs between the two ways by {worst:.1e} at most")
     costs = {"by-one": {"privacy": privacy, "accuracy": accuracy}, "race": race.seconds}
     print(json.dumps({**sizes, **costs, "scores": race.scores}), flush=True)
+
+    for seed in range(chosen.bred):
+        clock = Clock(scorer)
+        third = {**sizes, "candidates": count // 3}
+        bred = search(Search(**third, evolve=True, seed=seed), clock, Journal({}))
+        print(
+            f"{count // 3} bred, seed {seed}: mean S_pri of the kept {mean_privacy(bred, bred):.4f}",
+            end="",
+        )
+        print(f" in {clock.total:.1f} s; best {', '.join(bred.kept[:3])}", flush=True)
 
     exhaustive = search(Search(**sizes, race=False), Clock(scorer), full)
     kept, best = mean_privacy(ours, exhaustive), mean_privacy(exhaustive, exhaustive)

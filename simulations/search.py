@@ -171,7 +171,7 @@ def shown_curves(scorer: Scorer, found: PolicySet, images: int = 16) -> dict[str
 
 
 # More candidates, another number to keep or another rule of the race leave the scores as they are.
-NOT_DECISIVE = ("candidates", "keep", "threshold", "quantile", "race", "doubts")
+NOT_DECISIVE = ("candidates", "keep", "threshold", "quantile", "evolve", "race", "doubts")
 
 
 def _fingerprint(data: Dataset) -> str:

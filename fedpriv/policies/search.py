@@ -3,13 +3,14 @@
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from fedpriv.engine.memory import keep_pages
 from fedpriv.errors import BadOption, WorkFailed
+from fedpriv.policies.breeding import PARENTS, children
 from fedpriv.policies.journal import Journal, Kind, Task
 from fedpriv.policies.policy import LONGEST, Policy, random_policies
 from fedpriv.policies.policy_set import Candidate
@@ -18,6 +19,7 @@ from fedpriv.policies.scorer import Scorer
 from fedpriv.rng import generator
 
 FIRST_IMAGES = 16  # that every candidate able to win is judged by
+DRAWN, GENERATION = 0.4, 0.12  # of the candidates, when the others are bred
 log = logging.getLogger(__name__)
 Finished = tuple[Task, list[float]]
 Spread = Callable[[Sequence[Task]], Iterable[Finished]]  # tasks in, scores out, in any order
@@ -41,6 +43,7 @@ class Search:
     images: int = 100
     rounds: int = 10
     longest: int = LONGEST
+    evolve: bool = False  # most candidates are bred from the best so far, not drawn
     race: bool = True  # False scores every candidate in full
     doubts: float = 2.0  # standard errors by which a candidate must lose to leave the race
     seed: int = 0
@@ -92,8 +95,10 @@ def search(
 ) -> Found:
     """The `keep` policies of lowest S_pri among those whose S_acc reaches T_acc (ATS alg. 1).
 
-    Candidates are `policies`, or else drawn at random.
+    Candidates are `policies`, or else drawn at random, or bred from some that were drawn.
     """
+    if policies and settings.evolve:
+        raise BadOption("evolve breeds policies, so none can be given; leave one of them out.")
 
     def values(names: Sequence[str], kind: Kind, until: int) -> Tensor:
         tasks = journal.missing(names, kind, until)
@@ -105,9 +110,12 @@ def search(
         known = [journal.scores[kind][name][:until] for name in names]
         return torch.tensor(known, dtype=torch.float64)
 
-    chances = generator(settings.seed, "candidates")
-    policies = policies or random_policies(settings.candidates, chances, settings.longest)
-    names = list(dict.fromkeys(map(str, policies)))
+    if settings.evolve:
+        settings, names = _bred(settings, values)
+    else:
+        chances = generator(settings.seed, "candidates")
+        policies = policies or random_policies(settings.candidates, chances, settings.longest)
+        names = list(dict.fromkeys(map(str, policies)))
     rounds = _judged(settings, names, values)
     threshold, able = _able(settings, rounds)
     if not able:
@@ -138,6 +146,23 @@ def search(
 
 Scores = dict[str, list[float]]  # by policy, in the order of images or rounds
 Values = Callable[[Sequence[str], Kind, int], Tensor]
+
+
+def _bred(settings: Search, values: Values) -> tuple[Search, list[str]]:
+    """Candidates by generations, and T_acc as those of the first, which are drawn, set it."""
+    first = max(2, round(DRAWN * settings.candidates))
+    chances = generator(settings.seed, "candidates")
+    names = drawn = [str(policy) for policy in random_policies(first, chances, settings.longest)]
+    threshold, _ = _able(settings, _judged(settings, drawn, values))
+    least = _threshold(settings, values(drawn, "accuracy", 1)[:, 0].tolist())
+    while (missing := settings.candidates - len(names)) > 0:
+        reached = (values(names, "accuracy", 1)[:, 0] >= least).tolist()
+        score = values(names, "sketch", min(FIRST_IMAGES, settings.images)).mean(1).tolist()
+        ranked = sorted(zip([not able for able in reached], score, names, strict=True))
+        parents = [name for _, _, name in ranked[:PARENTS]]
+        size = min(missing, max(1, round(GENERATION * settings.candidates)))
+        names = names + children(parents, size, names, chances)
+    return replace(settings, threshold=threshold), names
 
 
 def _threshold(settings: Search, accuracy: Sequence[float]) -> float:

@@ -51,6 +51,9 @@ def search(
     ] = None,
     verified: Annotated[int, typer.Option(help="How many candidates --verify attacks.")] = 20,
     attacked: Annotated[int, typer.Option(help="Images of each that --verify attacks.")] = 8,
+    evolve: Annotated[
+        bool, typer.Option(help="Breed candidates from the best so far; fewer of them do.")
+    ] = False,
     in_full: Annotated[bool, typer.Option(help="Score every candidate in full: no race.")] = False,
     seed: Annotated[int, typer.Option(help="Of all that is drawn.")] = 0,
     root: Annotated[str | None, typer.Option(help="Folder of the data.")] = None,
@@ -92,6 +95,7 @@ def search(
         images=images,
         rounds=rounds,
         longest=longest,
+        evolve=evolve,
         race=not in_full,
         seed=seed,
     )

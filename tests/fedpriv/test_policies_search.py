@@ -108,6 +108,40 @@ def test_what_is_kept_was_scored_in_full_and_passed_the_threshold():
     assert sum(row.kept for row in rows.values()) == 5
 
 
+def by_number(tasks):
+    """Scores in which every transformation has its own part, so that there is something to inherit."""
+    for task in tasks:
+        level = sum(Policy.parse(task.policy).members[0]) / 150
+        shared = 0.1 if task.kind == "accuracy" else level
+        yield task, [shared + 0.01 * (row % 3) for row in range(task.first, task.last)]
+
+
+def test_bred_candidates_beat_as_many_drawn_ones():
+    settings = Search(candidates=60, keep=6, images=16, quantile=0.0)
+
+    def best(found):
+        return [row.privacy for row in found.candidates if row.kept]
+
+    drawn = search(settings, by_number, Journal({}))
+    bred = search(replace(settings, evolve=True), by_number, Journal({}))
+    assert len(bred.candidates) == len({row.policy for row in bred.candidates}) == 60
+    assert sum(best(bred)) < 0.8 * sum(best(drawn))
+    assert search(replace(settings, evolve=True), by_number, Journal({})) == bred
+
+
+def test_bred_candidates_meet_the_threshold_of_those_that_were_drawn():
+    settings = Search(candidates=50, keep=5, images=16, quantile=0.5, evolve=True)
+    found = search(settings, Counted(), Journal({}))
+    drawn = [row.accuracy for row in found.candidates[:20]]
+    assert found.threshold == pytest.approx(torch.tensor(drawn).quantile(0.5).item(), abs=0.1)
+    assert all(row.accuracy >= found.threshold for row in found.candidates if row.kept)
+
+
+def test_bred_and_given_candidates_exclude_each_other():
+    with pytest.raises(BadOption, match="evolve"):
+        search(Search(evolve=True), Counted(), Journal({}), policies=[Policy.parse("3-1-7")])
+
+
 def test_an_interrupted_search_goes_on_where_it_was(tmp_path):
     settings, path = Search(candidates=40, keep=4, images=32), tmp_path / "scores.jsonl"
     whole = Counted()

@@ -1,0 +1,38 @@
+"""Policies bred from better ones, instead of drawn (beyond ATS alg. 1)."""
+
+from collections.abc import Collection, Sequence
+
+import torch
+
+from fedpriv.policies.policy import Policy
+from fedpriv.policies.transforms import TRANSFORMATIONS
+
+PARENTS = 8  # the best so far, of which two make a child
+MUTATION = 0.3  # how often a child's transformation is a new one
+
+
+def children(
+    parents: Sequence[str], count: int, known: Collection[str], draw: torch.Generator
+) -> list[str]:
+    """`count` policies that are not known yet: each place from one of two parents, or mutated."""
+    found: dict[str, None] = {}
+    while len(found) < count:
+        one, other = (
+            Policy.parse(parents[number]).members[0]
+            for number in torch.randint(len(parents), (2,), generator=draw).tolist()
+        )
+        places = range(max(len(one), len(other)))
+        child = [_inherited(one, other, place, draw) for place in places]
+        name = str(Policy((tuple(child),)))
+        if name not in known:
+            found[name] = None
+    return list(found)
+
+
+def _inherited(
+    one: tuple[int, ...], other: tuple[int, ...], place: int, draw: torch.Generator
+) -> int:
+    if torch.rand((), generator=draw) < MUTATION:
+        return int(torch.randint(len(TRANSFORMATIONS), (), generator=draw))
+    parent = one if torch.rand((), generator=draw) < 0.5 else other
+    return parent[place % len(parent)]
