@@ -1,19 +1,22 @@
-"""What a curious server costs the training it spies on: seconds a round with and without it, side by side.
+"""What a curious server's attacks cost the training beside them, in seconds a round.
 
-The federation trains in one process on one thread, so that the attacks, a process of their own, have a
-core to themselves where there are two. Cores share caches and memory, so that any neighbour costs
-something: the second way trains beside a stranger's convolutions. Of each way the fastest trial counts: other
-work on the machine only adds.
+The federation trains in one process on one thread, so that the attacks, a process of their own, have a core
+to themselves where there are two. They are stopped in every second round, so that both kinds of rounds see the same
+machine. For comparison a stranger's process, which only counts, is stopped and let go in the same way.
 
-    python -P benchmarks/curious.py [--rounds 8] [--trials 5]
+    python -P benchmarks/curious.py [--rounds 60]
 """
 
 import argparse
 import json
+import os
+import signal
+import statistics
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -23,13 +26,60 @@ import fedpriv
 
 # Long enough for an attack to be under way most of the time.
 ATTACK = {"name": "quick", "during": True, "victims": 1, "options": {"steps": 15}}
-STRANGER = """
-import torch
-torch.set_num_threads(1)
-x, w = torch.randn(64, 16, 28, 28), torch.randn(16, 16, 5, 5)
-while True:
-    torch.nn.functional.conv2d(x, w)
-"""
+STRANGER = "n = 0\nwhile True:\n    n += 1"
+LOOK = 0.01  # seconds between looks at how many rounds are over
+
+
+def beside() -> list[int]:
+    """The processes that this one started: the attacks, or the stranger."""
+    return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
+
+
+def rounds_in(folder: Path) -> list[dict[str, float]]:
+    path = folder / "rounds.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+@contextmanager
+def every_second_round(folder: Path, rounds: int) -> Iterator[None]:
+    """What runs beside is let go in odd rounds and stopped in even ones, until the last begins."""
+
+    def switch() -> None:
+        done = -1
+        while done < rounds - 1 and not over.wait(LOOK):
+            if (now := len(rounds_in(folder))) > done:
+                done = now
+                for pid in beside():
+                    os.kill(pid, signal.SIGSTOP if done % 2 else signal.SIGCONT)
+        for pid in beside():
+            os.kill(pid, signal.SIGCONT)
+
+    over = threading.Event()
+    switching = threading.Thread(target=switch)
+    switching.start()
+    try:
+        yield
+    finally:
+        over.set()
+        switching.join()
+
+
+def seconds(rounds: int, attacks: list[object], out: Path) -> list[float]:
+    """Of each round but the first two, which pay for start-up, and the last."""
+    with every_second_round(out, rounds):
+        fedpriv.run(
+            "quickstart",
+            settings={
+                "federation.rounds": rounds,
+                "federation.backend": "inline",
+                "training.batch-size": 8,
+                "attacks": attacks,
+                "audit": False,  # originals are written for scoring, not for the server
+            },
+            out=out,
+            quiet=True,
+        )
+    return [row["seconds"] for row in rounds_in(out)[2:-1]]
 
 
 @contextmanager
@@ -42,39 +92,23 @@ def stranger() -> Iterator[None]:
         process.wait()
 
 
-def per_round(rounds: int, spied_on: bool, out: Path) -> float:
-    """Median seconds a round, the first, which pays for start-up, left out."""
-    found = fedpriv.run(
-        "quickstart",
-        settings={
-            "federation.rounds": rounds,
-            "federation.backend": "inline",
-            "training.batch-size": 8,
-            "attacks": [ATTACK] if spied_on else [],
-            "audit": False,  # originals are written for scoring, not for the server
-        },
-        out=out,
-        quiet=True,
-    )
-    return float(found.rounds["seconds"][1:].median())
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--trials", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=60)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    ways = {"alone": nullcontext, "stranger": stranger, "curious": nullcontext}
-    seconds: dict[str, list[float]] = {way: [] for way in ways}
-    for _ in range(given.trials):
-        for way, beside in ways.items():
-            with TemporaryDirectory() as folder, beside():
-                found = per_round(given.rounds, way == "curious", Path(folder) / way)
-            seconds[way].append(found)
-    for way, times in seconds.items():
-        row = {"way": way, "seconds": [round(value, 3) for value in times]}
-        print(json.dumps({**row, "ratio": round(min(times) / min(seconds["alone"]), 3)}))
+    ways: dict[str, tuple[list[object], AbstractContextManager[None]]] = {
+        "attacks": ([ATTACK], nullcontext()),
+        "a stranger": ([], stranger()),
+    }
+    for way, (attacks, company) in ways.items():
+        with TemporaryDirectory() as folder, company:
+            found = seconds(given.rounds, attacks, Path(folder) / "run")
+        busy, free = found[::2], found[1::2]
+        ratio = statistics.median(a / b for a, b in zip(busy, free, strict=False))
+        medians = {"with": statistics.median(busy), "without": statistics.median(free)}
+        row = {key: round(value, 3) for key, value in {**medians, "ratio": ratio}.items()}
+        print(json.dumps({"beside": way, **row}), flush=True)
 
 
 if __name__ == "__main__":

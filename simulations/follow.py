@@ -1,12 +1,14 @@
 """Attacks while the federation trains: a process of its own, nicer than training, that nobody waits for.
 
 It watches the folder of observations and ends when its standard input does: when training is over,
-or when the process that started it is gone.
+or when the process that started it is gone. Cores share caches and memory, which niceness does not
+divide, so it rests as long as it works while training goes on.
 """
 
 import logging
 import os
 import select
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +21,7 @@ from fedpriv.scenario import Scenario
 
 log = logging.getLogger(__name__)
 PAUSE, NICENESS, PATIENCE = 0.5, 10, 600.0
+SHIFT = 0.2  # seconds of work, and then of rest
 
 
 @contextmanager
@@ -65,12 +68,19 @@ def follow(folder: RunFolder) -> None:
                 reconstructed(recording, attack, label, folder.attacks)
 
 
+def rest(*_: object) -> None:
+    """A shift's length, or until training is over."""
+    select.select([sys.stdin], [], [], SHIFT)
+
+
 def main() -> None:
     import torch
 
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     os.nice(NICENESS)
     torch.set_num_threads(1)
+    signal.signal(signal.SIGPROF, rest)
+    signal.setitimer(signal.ITIMER_PROF, SHIFT, SHIFT)
     try:
         follow(RunFolder(Path(sys.argv[1])))
     except FedprivError as error:
