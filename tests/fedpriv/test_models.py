@@ -63,6 +63,16 @@ def test_dlnet_starts_uniform_in_plus_minus_three_tenths():
     assert any(isinstance(m, nn.Tanh) for m in build("dlnet", activation="tanh"))
 
 
+def test_fan_out_draws_convolutions_by_what_they_send_out():
+    torch.manual_seed(0)
+    plain, drawn = build("resnet20"), build("resnet20", init="fan-out")
+    for layer in drawn.modules():
+        if isinstance(layer, nn.Conv2d) and layer.weight.numel() > 9000:
+            wanted = (2 / (layer.out_channels * 9)) ** 0.5
+            assert abs(layer.weight.std() / wanted - 1) < 0.05
+    assert drawn[-1].weight.abs().max() <= plain[-1].in_features ** -0.5
+
+
 def test_alexnet_is_spn_table_4():
     model = build("alexnet")
     assert weights(model, nn.Conv2d) == [
