@@ -12,17 +12,16 @@ MUTATION = 0.3  # how often a child's transformation is a new one
 
 
 def children(
-    parents: Sequence[str], count: int, known: Collection[str], draw: torch.Generator
+    parents: Sequence[str], count: int, known: Collection[str], length: int, draw: torch.Generator
 ) -> list[str]:
-    """`count` policies that are not known yet: each place from one of two parents, or mutated."""
+    """`count` policies of `length` that are not known yet: each place from one of two parents, or mutated."""
     found: dict[str, None] = {}
     while len(found) < count:
         one, other = (
             Policy.parse(parents[number]).members[0]
             for number in torch.randint(len(parents), (2,), generator=draw).tolist()
         )
-        places = range(max(len(one), len(other)))
-        child = [_inherited(one, other, place, draw) for place in places]
+        child = [_inherited(one, other, place, draw) for place in range(length)]
         name = str(Policy((tuple(child),)))
         if name not in known:
             found[name] = None

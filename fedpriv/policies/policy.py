@@ -143,15 +143,19 @@ def random_policy(generator: torch.Generator, longest: int = LONGEST) -> Policy:
     return Policy((tuple(torch.randint(base, (length,), generator=generator).tolist()),))
 
 
-def random_policies(count: int, generator: torch.Generator, longest: int = LONGEST) -> list[Policy]:
-    """`count` different policies (the candidates of ATS alg. 1)."""
-    base = len(TRANSFORMATIONS)
-    space = sum(base**length for length in range(1, longest + 1))
+def check_count(count: int, longest: int) -> None:
+    """BadOption unless that many different policies are found quickly."""
+    space = sum(len(TRANSFORMATIONS) ** length for length in range(1, longest + 1))
     if not 0 < count <= space // 2:
         raise BadOption(
             f"candidates must be between 1 and {space // 2} for policies of up to {longest} "
             f"transformations, got {count}."
         )
+
+
+def random_policies(count: int, generator: torch.Generator, longest: int = LONGEST) -> list[Policy]:
+    """`count` different policies (the candidates of ATS alg. 1)."""
+    check_count(count, longest)
     found: dict[str, Policy] = {}
     while len(found) < count:
         policy = random_policy(generator, longest)

@@ -12,7 +12,7 @@ from fedpriv.engine.memory import keep_pages
 from fedpriv.errors import BadOption, WorkFailed
 from fedpriv.policies.breeding import PARENTS, children
 from fedpriv.policies.journal import Journal, Kind, Task
-from fedpriv.policies.policy import LONGEST, Policy, random_policies
+from fedpriv.policies.policy import LONGEST, Policy, check_count, random_policies
 from fedpriv.policies.policy_set import Candidate
 from fedpriv.policies.race import completed, leaders, may_cross, stages
 from fedpriv.policies.scorer import Scorer
@@ -150,6 +150,7 @@ Values = Callable[[Sequence[str], Kind, int], Tensor]
 
 def _bred(settings: Search, values: Values) -> tuple[Search, list[str]]:
     """Candidates by generations, and T_acc as those of the first, which are drawn, set it."""
+    check_count(settings.candidates, settings.longest)
     first = max(2, round(DRAWN * settings.candidates))
     chances = generator(settings.seed, "candidates")
     names = drawn = [str(policy) for policy in random_policies(first, chances, settings.longest)]
@@ -161,7 +162,7 @@ def _bred(settings: Search, values: Values) -> tuple[Search, list[str]]:
         ranked = sorted(zip([not able for able in reached], score, names, strict=True))
         parents = [name for _, _, name in ranked[:PARENTS]]
         size = min(missing, max(1, round(GENERATION * settings.candidates)))
-        names = names + children(parents, size, names, chances)
+        names = names + children(parents, size, names, settings.longest, chances)
     return replace(settings, threshold=threshold), names
 
 

@@ -142,6 +142,11 @@ def test_bred_and_given_candidates_exclude_each_other():
         search(Search(evolve=True), Counted(), Journal({}), policies=[Policy.parse("3-1-7")])
 
 
+def test_more_bred_candidates_than_there_are_policies_are_refused():
+    with pytest.raises(BadOption, match="between 1 and 25"):
+        search(Search(candidates=60, longest=1, evolve=True), Counted(), Journal({}))
+
+
 def test_an_interrupted_search_goes_on_where_it_was(tmp_path):
     settings, path = Search(candidates=40, keep=4, images=32), tmp_path / "scores.jsonl"
     whole = Counted()
