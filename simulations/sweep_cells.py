@@ -111,13 +111,18 @@ def trained_with(scenario: Scenario, defence: Defence, value: Any, seed: int) ->
 
 
 def victims_of(setting: Setting, sweep: Sweep, batch: int) -> Scenario:
-    """One round in which every client shares the gradient of one batch, recorded and audited."""
+    """One round in which every client shares the gradient of one batch, recorded and audited.
+
+    Where more victims are asked for than clients trained, the data is split among as many clients as
+    victims; those beyond the trained ones come without a state of their own.
+    """
     tables = setting.scenario.plain()
     mode = sweep.mode or tables["training"]["mode"]
     tables["training"] = {"mode": mode, "lr": 1.0, "local-steps": 1, "batch-size": batch}
     tables["federation"] = {
         **tables["federation"],
         "strategy": "fedavg",
+        "clients": max(setting.scenario.federation.clients, sweep.victims),
         "fraction": 1.0,
         "rounds": 1,
     }

@@ -237,9 +237,9 @@ def resisted(work: Audit, name: str, defended: Scenario, cell: Cell) -> Tried:
         return Tried(name, plugins, None, None, why="no time to attack it")
     value = finite(worst[work.gates[0].metric])
     if work.crossed(rows):
-        return Tried(name, plugins, value, False)
+        return Tried(name, plugins, value, False, attacked=len(rows))
     why = f"left out: {', '.join(skipped)}" if skipped else ""
-    return Tried(name, plugins, value, None if skipped else True, why=why)
+    return Tried(name, plugins, value, None if skipped else True, attacked=len(rows), why=why)
 
 
 def finite(value: float) -> float:

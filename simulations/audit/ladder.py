@@ -17,13 +17,17 @@ LADDER: tuple[tuple[str, tuple[dict[str, Any], ...]], ...] = (
 
 @dataclass(frozen=True)
 class Tried:
-    """A defence, the worst leak it let through, and what is left of accuracy; `passes` None is undecided."""
+    """A defence, the worst leak it let through in how many reconstructions, and what is left of accuracy.
+
+    `passes` None is undecided.
+    """
 
     name: str
     plugins: str
     worst: float | None
     passes: bool | None
     accuracy: float | None = None
+    attacked: int = 0
     why: str = ""
 
 

@@ -1,6 +1,7 @@
 """`fedpriv sweep`."""
 
 import json
+import shlex
 import time
 from pathlib import Path
 from typing import Annotated
@@ -59,7 +60,9 @@ def sweep(
             tell=tell,
         )
     except KeyboardInterrupt:
-        again = f"fedpriv sweep {scenario} --resume --out {place}"
+        named = ["--profile", profile] if profile else []
+        named += [part for one in settings or () for part in ("--set", one)]
+        again = shlex.join(["fedpriv", "sweep", scenario, *named, "--resume", "--out", str(place)])
         err.print(f"interrupted; go on with: {again}", highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
     failed = [row for row in results["rows"] if row.get("error")]

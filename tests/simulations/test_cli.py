@@ -111,3 +111,16 @@ def test_everything_with_a_name_is_listed(fedpriv, kind):
     code, out, _ = fedpriv("list", kind)
     assert code == 0
     assert out.strip()
+
+
+def test_an_interrupted_sweep_names_the_command_that_goes_on_with_it(
+    fedpriv, tmp_path, monkeypatch
+):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("simulations.sweep.sweep", interrupted)
+    given = ("--profile", "small", "--set", "sweep.victims=4")
+    code, _, err = fedpriv("sweep", "ats-table1", *given, "--out", tmp_path / "S")
+    assert code == 130
+    assert f"fedpriv sweep ats-table1 {' '.join(given)} --resume --out {tmp_path / 'S'}" in err

@@ -94,6 +94,16 @@ def test_a_victim_shares_the_gradient_of_one_batch(grid):
     assert scenario.plugins[0].name == "spn" and scenario.federation.rounds == 1
 
 
+def test_more_victims_than_clients_are_as_many_clients_of_the_attacked_round(tmp_path):
+    grid = from_tables(tables(sweep={"attacks": ["linear"], "victims": 5, "at": 1.0}))
+    cell = cells_of(grid)[0]
+    folder, name = SweepFolder(tmp_path), cell.setting.name
+    train(folder.training(name), cell.setting.scenario, 1.0)
+    text = victims_of(cell.setting, grid.sweep, cell.batch).text()
+    [result] = exposed_and_attacked(folder, [cell], name, 5, 1.0, text)
+    assert result["victims"] == 5
+
+
 def test_what_is_wrong_is_found_before_anything_is_trained():
     with pytest.raises(BadScenario, match=r"no \[sweep\]"):
         check(from_tables({"name": "plain"}))
