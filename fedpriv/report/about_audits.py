@@ -39,24 +39,10 @@ def _defences(found: dict[str, Any]) -> Table:
         best = " (cheapest)" if one["name"] == found.get("cheapest") else ""
         worst = "–" if one["worst"] is None else f"{one['worst']:.2f}"
         accuracy = "–" if one["accuracy"] is None else f"{one['accuracy']:.1%}"
-        shown = (
-            one["name"] + best,
-            one["plugins"],
-            one.get("attacked", "–"),
-            worst,
-            passes,
-            accuracy,
-        )
-        rows.append((*shown, one["why"]))
-    columns = (
-        "defence",
-        "plugins",
-        "reconstructions",
-        "worst leak",
-        "gate",
-        "accuracy",
-        "remark",
-    )
+        attacked = one.get("attacked", "–")
+        told = (one["plugins"], attacked, worst, passes, accuracy, one["why"])
+        rows.append((one["name"] + best, *told))
+    columns = ("defence", "plugins", "reconstructions", "worst leak", "gate", "accuracy", "remark")
     caption = "Defences tried where the federation leaked worst, mild to strong"
     return Table(caption, columns, rows, frozenset({2, 3, 5}))
 
