@@ -21,9 +21,17 @@ test-deployed: $(STAMP)
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(MAKE) --no-print-directory build/types
+	cd build/types && ../../$(BIN)/mypy --config-file ../../pyproject.toml
+	cd build/types && ../../$(BIN)/lint-imports --config ../../pyproject.toml
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
+
+# The package as it is installed, as links: mypy, import-linter and editors do not see `fedpriv.__path__`.
+.PHONY: build/types
+build/types:
+	rm -rf $@
+	mkdir -p $@/fedpriv
+	ln -s $(CURDIR)/fedpriv/* $(addprefix $(CURDIR)/,clients strategies attacks simulations) $@/fedpriv/
 
 bench: $(STAMP)
 	for script in benchmarks/[a-z]*.py; do $(BIN)/python -P $$script || exit 1; done

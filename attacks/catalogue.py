@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from functools import partial
 
-from attacks.inversion.attack import Seen
-from attacks.inversion.features import FeatureInversion
-from attacks.linear import LinearSystem
-from attacks.readout import read_bins, read_rows
-from attacks.recipes import inversion, policy_inversion, pooled_inversion
-from attacks.recursive import Recursive
-from fedpriv.reconstruction import Reconstruction
+from fedpriv.attacks.analytic.linear import LinearSystem
+from fedpriv.attacks.analytic.readout import read_bins, read_rows
+from fedpriv.attacks.analytic.recursive import Recursive
+from fedpriv.attacks.inversion.attack import Seen
+from fedpriv.attacks.inversion.features import FeatureInversion
+from fedpriv.attacks.inversion.recipes import inversion, policy_inversion, pooled_inversion
+from fedpriv.evidence.claims import Reconstruction
 from fedpriv.registry import Entry, Registry
 
 Attack = Callable[[Seen], Reconstruction]
@@ -20,6 +20,7 @@ _ADAM = partial(inversion, signed=True, schedule="steps", box=True, tv=1e-4, ste
 # ATTACKS.build(name, options[, progress=…]) -> a callable (Observation, list of them or Victims) -> Reconstruction
 ATTACKS: Registry[Attack] = Registry(
     "attack",
+    "attacks",
     {
         "dlg": Entry(
             partial(_LBFGS, distance="l2", labels="joint", steps=1000, restarts=2),

@@ -3,16 +3,17 @@
 from collections.abc import Callable
 from functools import partial
 
-from attacks.attributes import AttributeAttack, FeatureAttack
-from attacks.codes import Decoded, Knowledge
-from attacks.decoder import DecoderAttack, TakeAsIs
-from attacks.masks import MaskOverlap, MaskReading, MaskSearch
+from fedpriv.attacks.codes.attributes import AttributeAttack, FeatureAttack
+from fedpriv.attacks.codes.decoder import DecoderAttack, TakeAsIs
+from fedpriv.attacks.codes.knowledge import Decoded, Knowledge
+from fedpriv.attacks.codes.masks import MaskOverlap, MaskReading, MaskSearch
 from fedpriv.registry import Entry, Registry
 
 CodeAttack = Callable[[Knowledge], Decoded]
 
 CODE_ATTACKS: Registry[CodeAttack] = Registry(
     "attack on codes",
+    "code-attacks",
     {
         "decoder": Entry(
             partial(DecoderAttack, codes="clean"), "decoder of clean codes", "ARS eq. 8"

@@ -19,19 +19,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from attacks.catalogue import ATTACKS, Attack
-from attacks.inversion.attack import GradientInversion
-from attacks.inversion.initialisers import box, given
+from fedpriv.attacks.catalogue import ATTACKS, Attack
+from fedpriv.attacks.inversion.attack import GradientInversion
+from fedpriv.attacks.inversion.initialisers import box, given
 from fedpriv.catalogue import DATASETS, MODELS
 from fedpriv.data.dataset import Dataset
 from fedpriv.eager import skip_compiler
+from fedpriv.engine.gradients import gradient_of
 from fedpriv.engine.memory import keep_pages
 from fedpriv.errors import BadData
-from fedpriv.gradients import gradient_of
+from fedpriv.evidence.observation import Observation
+from fedpriv.evidence.victims import Victims, stack
 from fedpriv.metrics.images import psnr
-from fedpriv.observation import Observation
 from fedpriv.state import state_of
-from fedpriv.victims import Victims, stack
 
 TV, REFERENCE_STEPS = 0.1, 1000
 # name -> registry name, options, iterations of the reference per round, images of the quality part

@@ -17,15 +17,15 @@ from pathlib import Path
 import torch
 from flwr.app import Context, RecordDict
 
-from clients.audit import as_it_is
-from clients.job import Job, fit, make_job
-from clients.plugins.guard import change, over_limit, signs
-from fedpriv.parts import dataset_of, first_state, model_of, test_samples
+from fedpriv.clients.job import Job, fit, make_job
+from fedpriv.clients.plugins.guard import change, over_limit, signs
+from fedpriv.clients.truth import as_it_is
 from fedpriv.scenario import Scenario, read
+from fedpriv.scenario.built import dataset_of, first_state, model_of, test_samples
 from fedpriv.state import State, norm, state_of
-from strategies.fedavg import weighted_mean
-from strategies.malicious.catalogue import MALICIOUS
-from strategies.malicious.wrapper import Known
+from fedpriv.strategies.fedavg import weighted_mean
+from fedpriv.strategies.malicious.catalogue import MALICIOUS
+from fedpriv.strategies.malicious.wrapper import Known
 
 FEDERATIONS = (
     ("mlp", "iid", 0.1),

@@ -25,7 +25,13 @@ from fedpriv.policies.policy import Policy, random_policies
 from fedpriv.policies.scorer import Scorer
 from fedpriv.policies.search import Finished, Found, Search, done, search
 from fedpriv.rng import generator
-from simulations.search_subject import Subject, kept_model, scorer_of, semi_trained, untrained
+from fedpriv.simulations.search.subject import (
+    Subject,
+    kept_model,
+    scorer_of,
+    semi_trained,
+    untrained,
+)
 
 
 class Clock:

@@ -41,13 +41,13 @@ def scenario_of(clients: int, rounds: int, backend: str) -> Scenario:
 
 def plain_loop(scenario: Scenario, out: Path) -> list[float]:
     """The same work without Flower: seconds of each round."""
-    from clients.job import fit, make_job
-    from clients.plugin import PrivacyPlugin
-    from fedpriv.parts import first_state
+    from fedpriv.clients.job import fit, make_job
+    from fedpriv.clients.plugin import PrivacyPlugin
+    from fedpriv.scenario.built import first_state
+    from fedpriv.simulations.federation.contexts import contexts_of
     from fedpriv.state import state_of
-    from simulations.contexts import contexts_of
-    from strategies.app import Evaluation
-    from strategies.fedavg import weighted_mean
+    from fedpriv.strategies.app import Evaluation
+    from fedpriv.strategies.fedavg import weighted_mean
 
     contexts = contexts_of(scenario, {"scenario": scenario.text()})
     evaluate, state, seconds = Evaluation(scenario), first_state(scenario), []
@@ -67,8 +67,8 @@ def plain_loop(scenario: Scenario, out: Path) -> list[float]:
 
 def ours(scenario: Scenario, out: Path) -> list[float]:
     """fedpriv's own simulation: seconds of each round, start-up within the first."""
-    from simulations.progress import PlainLines
-    from simulations.run import simulate
+    from fedpriv.simulations.federation.progress import PlainLines
+    from fedpriv.simulations.federation.run import simulate
 
     times = [time.perf_counter()]
 
@@ -88,9 +88,9 @@ def stock_flower(scenario: Scenario, out: Path) -> list[float]:
     from flwr.serverapp.strategy import FedAvg
     from flwr.simulation import run_simulation
 
-    from clients.app import client_app
-    from fedpriv.parts import model_of
-    from strategies.app import Evaluation
+    from fedpriv.clients.app import client_app
+    from fedpriv.scenario.built import model_of
+    from fedpriv.strategies.app import Evaluation
 
     text, clients = scenario.text(), scenario.federation.clients
     times = [time.perf_counter()]

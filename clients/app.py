@@ -8,17 +8,17 @@ from typing import Any
 from flwr.app import Context, Error, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from clients.audit import Watch, audit_folder
-from clients.catalogue import plugin_of
-from clients.clipping import clipped_as_asked
-from clients.job import Job, fit, make_job, own_split, share_of
-from clients.persistence import persistent
-from clients.representation import learn_pool, publish_encoder, share_codes, share_columns
-from clients.secagg import masked
-from clients.terms import REFUSED, on_own_terms
+from fedpriv.clients.catalogue import plugin_of
+from fedpriv.clients.job import Job, fit, make_job, own_split, share_of
+from fedpriv.clients.protection.clipping import clipped_as_asked
+from fedpriv.clients.protection.persistence import persistent
+from fedpriv.clients.protection.secagg import masked
+from fedpriv.clients.protection.terms import REFUSED, on_own_terms
+from fedpriv.clients.representation import learn_pool, publish_encoder, share_codes, share_columns
+from fedpriv.clients.truth import Watch, audit_folder
 from fedpriv.errors import FedprivError
-from fedpriv.parts import loaded, model_of, test_samples, training_samples
 from fedpriv.scenario import Scenario
+from fedpriv.scenario.built import loaded, model_of, test_samples, training_samples
 from fedpriv.state import State, apply, difference, state_of
 from fedpriv.training import evaluate as evaluated
 from fedpriv.wire import ARRAYS, CONFIG, METRICS, PARTITION, ROUND, Memory, content, state_in

@@ -2,25 +2,26 @@
 
 from collections.abc import Iterable
 
-from clients.order import check_order
-from clients.plugin import PrivacyPlugin, chain
-from clients.plugins.arl import AdversarialReconstruction
-from clients.plugins.ars import AdversarialSharing
-from clients.plugins.augmentation import Augmentation
-from clients.plugins.clip import Clip
-from clients.plugins.differential_privacy import DifferentialPrivacy
-from clients.plugins.dnn import TaskEncoder
-from clients.plugins.guard import Guard
-from clients.plugins.noise import Noise
-from clients.plugins.noisy import RandomNoise, ResizedFeatures
-from clients.plugins.polarization import SecretPolarization
-from clients.plugins.pruning import GradientPruning
-from clients.plugins.ran import ReconstructiveAdversary
+from fedpriv.clients.order import check_order
+from fedpriv.clients.plugin import PrivacyPlugin, chain
+from fedpriv.clients.plugins.arl import AdversarialReconstruction
+from fedpriv.clients.plugins.ars import AdversarialSharing
+from fedpriv.clients.plugins.augmentation import Augmentation
+from fedpriv.clients.plugins.clip import Clip
+from fedpriv.clients.plugins.differential_privacy import DifferentialPrivacy
+from fedpriv.clients.plugins.dnn import TaskEncoder
+from fedpriv.clients.plugins.guard import Guard
+from fedpriv.clients.plugins.noise import Noise
+from fedpriv.clients.plugins.noisy import RandomNoise, ResizedFeatures
+from fedpriv.clients.plugins.polarization import SecretPolarization
+from fedpriv.clients.plugins.pruning import GradientPruning
+from fedpriv.clients.plugins.ran import ReconstructiveAdversary
 from fedpriv.registry import Entry, Registry
-from fedpriv.sections import Spec
+from fedpriv.scenario.sections import Spec
 
 PLUGINS: Registry[PrivacyPlugin] = Registry(
     "plugin",
+    "plugins",
     {
         "spn": Entry(SecretPolarization, "a secret second head perturbs gradients", "SPN eq. 4-6"),
         "dp": Entry(

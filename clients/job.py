@@ -8,11 +8,13 @@ import torch
 from flwr.app import Context
 from torch import Tensor, nn
 
-from clients.secret import secret_of
+from fedpriv.clients.protection.secret import secret_of
 from fedpriv.data.dataset import Dataset
 from fedpriv.eager import skip_compiler
 from fedpriv.errors import BadOption
-from fedpriv.parts import (
+from fedpriv.rng import generator, seed_of
+from fedpriv.scenario import Scenario
+from fedpriv.scenario.built import (
     dataset_of,
     device_of,
     loaded,
@@ -21,9 +23,7 @@ from fedpriv.parts import (
     shares_of,
     training_samples,
 )
-from fedpriv.rng import generator, seed_of
-from fedpriv.scenario import Scenario
-from fedpriv.sections import Training
+from fedpriv.scenario.sections import Training
 from fedpriv.state import State, digest
 from fedpriv.wire import Memory
 

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from clients.plugin import PrivacyPlugin
-from clients.plugins.clip import Clip
-from clients.plugins.differential_privacy import DifferentialPrivacy
-from clients.plugins.noise import Noise
-from clients.plugins.polarization import SecretPolarization
+from fedpriv.clients.plugin import PrivacyPlugin
+from fedpriv.clients.plugins.clip import Clip
+from fedpriv.clients.plugins.differential_privacy import DifferentialPrivacy
+from fedpriv.clients.plugins.noise import Noise
+from fedpriv.clients.plugins.polarization import SecretPolarization
 from fedpriv.errors import BadOption
 
 Kind = Callable[[PrivacyPlugin], bool]

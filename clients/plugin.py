@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from clients.job import Job
+from fedpriv.clients.job import Job
 from fedpriv.state import State
 
 

@@ -7,19 +7,19 @@ from flwr.app import Context
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from clients.catalogue import plugin_of
-from clients.job import Job, optimiser_of, share_of, shuffled
-from clients.plugin import Chain, PrivacyPlugin
-from clients.secret import secret_of
-from clients.sharing import SHARING, Sharing, sharing_in
-from fedpriv.coders import classifier
-from fedpriv.codes import Shared
-from fedpriv.decoding import fit_decoder
+from fedpriv.clients.catalogue import plugin_of
+from fedpriv.clients.job import Job, optimiser_of, share_of, shuffled
+from fedpriv.clients.plugin import Chain, PrivacyPlugin
+from fedpriv.clients.protection.secret import secret_of
+from fedpriv.clients.sharing import SHARING, Sharing, sharing_in
+from fedpriv.codes.coders import classifier
+from fedpriv.codes.decoding import fit_decoder
+from fedpriv.codes.parties import Holding, coder_of, holding_of, is_vertical, settings, task_labels
+from fedpriv.codes.release import Shared
 from fedpriv.errors import BadInput
-from fedpriv.parties import Holding, coder_of, holding_of, is_vertical, settings, task_labels
-from fedpriv.parts import device_of, loaded, seed_everything
 from fedpriv.rng import generator, seed_of
 from fedpriv.scenario import Scenario
+from fedpriv.scenario.built import device_of, loaded, seed_everything
 from fedpriv.state import State, state_of
 from fedpriv.training import fit, outputs
 from fedpriv.wire import Memory

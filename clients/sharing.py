@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from clients.job import Job
-from fedpriv.coders import Coder, classifier
+from fedpriv.clients.job import Job
+from fedpriv.codes.coders import Coder, classifier
 from fedpriv.errors import BadInput
-from fedpriv.sections import Representation
+from fedpriv.scenario.sections import Representation
 
 SHARING = "sharing"
 

@@ -42,7 +42,7 @@ def commands() -> str:
     """Every command with its arguments and options, from the Typer application."""
     import typer
 
-    from simulations import cli
+    from fedpriv.simulations import cli
 
     cli._register()
     parts = [
@@ -80,12 +80,12 @@ def option(parameter: Any) -> str:
 
 def names() -> str:
     """Every name that a scenario may hold, with its options."""
-    from attacks.catalogue import ATTACKS
-    from attacks.code_catalogue import CODE_ATTACKS
-    from clients.catalogue import PLUGINS
-    from fedpriv.binding import parameters
+    from fedpriv.attacks.catalogue import ATTACKS
+    from fedpriv.attacks.code_catalogue import CODE_ATTACKS
     from fedpriv.catalogue import DATASETS, METRICS, MODELS
-    from strategies.catalogue import STRATEGIES
+    from fedpriv.clients.catalogue import PLUGINS
+    from fedpriv.scenario.binding import parameters
+    from fedpriv.strategies.catalogue import STRATEGIES
 
     given = ("channels", "size", "classes", "root")
     parts = ["# Names", "", "What scenarios, the command line and reports call things."]
@@ -124,11 +124,11 @@ def scenarios() -> str:
 def api() -> str:
     """The functions and classes meant for use from Python."""
     import fedpriv
-    from clients.plugin import PrivacyPlugin
-    from fedpriv.observation import Observation
-    from fedpriv.reconstruction import Reconstruction
+    from fedpriv.clients.plugin import PrivacyPlugin
+    from fedpriv.evidence.claims import Reconstruction
+    from fedpriv.evidence.observation import Observation
     from fedpriv.registry import Registry
-    from strategies import Curious, record_to
+    from fedpriv.strategies import Curious, record_to
 
     shown = {
         "fedpriv.run": fedpriv.run,
@@ -136,9 +136,9 @@ def api() -> str:
         "fedpriv.RunResult": fedpriv.RunResult,
         "strategies.Curious": Curious,
         "strategies.record_to": record_to,
-        "clients.plugin.PrivacyPlugin": PrivacyPlugin,
-        "fedpriv.observation.Observation": Observation,
-        "fedpriv.reconstruction.Reconstruction": Reconstruction,
+        "fedpriv.clients.plugin.PrivacyPlugin": PrivacyPlugin,
+        "fedpriv.evidence.observation.Observation": Observation,
+        "fedpriv.evidence.claims.Reconstruction": Reconstruction,
         "fedpriv.registry.Registry": Registry,
     }
     parts = ["# Python", "", "What is meant to be used from outside; everything else may change."]

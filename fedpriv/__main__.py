@@ -2,7 +2,7 @@
 
 
 def main() -> None:
-    from simulations.cli import main as command
+    from fedpriv.simulations.cli import main as command
 
     command()
 

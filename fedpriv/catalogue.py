@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from fedpriv.coders import CODERS, Coder
+from fedpriv.codes.coders import Coder, conv_coder, mlp_coder
 from fedpriv.data import vision
 from fedpriv.data.dataset import Dataset
 from fedpriv.data.embedded import mnist_5k
@@ -32,6 +32,7 @@ from fedpriv.registry import Entry, Registry
 
 # DATASETS.build(name, options, root=None or a folder)
 DATASETS: Registry[Dataset] = Registry(
+    "data",
     "data",
     {
         "mnist-5k": Entry(mnist_5k, "5,000 MNIST digits, 28×28, no download", "LeCun 1998"),
@@ -65,6 +66,7 @@ DATASETS: Registry[Dataset] = Registry(
 # MODELS.build(name, options, channels=…, size=…, classes=…)
 MODELS: Registry[nn.Module] = Registry(
     "model",
+    "models",
     {
         "dlnet": Entry(dlnet, "four 5×5 convolutions of 12, smooth", "SPN table 6"),
         "alexnet": Entry(alexnet, "AlexNet for 32×32 images", "SPN table 4"),
@@ -79,8 +81,10 @@ MODELS: Registry[nn.Module] = Registry(
 # AUTOENCODERS.build(name, options, shape=…)
 AUTOENCODERS: Registry[Coder] = Registry(
     "autoencoder",
+    "autoencoders",
     {
-        **CODERS,
+        "mlp": Entry(mlp_coder, "fully connected layers, images and tables", "ARS sect. 5.1.2"),
+        "conv": Entry(conv_coder, "stride-2 convolutions, images and signals", "RAN sect. 2.3"),
         "ars-dense": Entry(ars_dense, "three fully connected layers, codes of 256", "ARS 5.1.2"),
         "ars-conv": Entry(ars_conv, "four convolutions", "ARS sect. 5.1.2"),
         "ran-lenet": Entry(ran_lenet, "LeNet's convolutions and their mirror", "RAN sect. 3"),
@@ -93,6 +97,7 @@ AUTOENCODERS: Registry[Coder] = Registry(
 # METRICS.build(name, options)(guess, truth) -> (N,), on pictures in [0, 1]
 METRICS: Registry[Metric] = Registry(
     "metric",
+    "metrics",
     {
         "psnr": Entry(fixed(psnr, "high", "dB"), "peak signal-to-noise ratio", "ATS eq. 2"),
         "ssim": Entry(fixed(ssim, "high"), "structural similarity", "ARS sect. 5.1.3"),

@@ -1,20 +1,26 @@
-"""Names that people type: a table of builders, open to entry points and import paths."""
+"""Names that people type: a table of rows, open to entry points and import paths."""
 
 import importlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from importlib.metadata import entry_points
+from dataclasses import dataclass, fields
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
-from fedpriv.binding import bound, nearest
 from fedpriv.errors import BadOption
+from fedpriv.scenario.binding import bound, nearest
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Entry(Generic[T]):
-    """One row: what builds the thing, what it is in one line, and the paper it comes from."""
+    """One row: what builds the thing, what it is in one line, and the paper it comes from.
+
+    A registry whose parts have more to say has a row class of its own with more fields, all with
+    defaults. Somebody else's part says the same as attributes of its class or function:
+    `knows = "rounding"` in the class body is the field `knows` of its row.
+    """
 
     build: Callable[..., T]
     summary: str
@@ -31,31 +37,59 @@ def imported(path: str, what: str) -> Any:
 
 
 class Registry(Mapping[str, Entry[T]]):
-    """Rows by name; also entry points of the group `fedpriv.<kind>` and `pkg.module:Name`."""
+    """Rows by name: our own, those of entry points in `group`, and any `pkg.module:Name`.
 
-    def __init__(self, kind: str, rows: Mapping[str, Entry[T]]) -> None:
-        self.kind = kind
+    Iterating gives our own names and those of entry points. `group` is `fedpriv.<plural>`, the word
+    that `fedpriv list` takes.
+    """
+
+    def __init__(
+        self, kind: str, plural: str, rows: Mapping[str, Entry[T]], row: type[Entry[T]] = Entry
+    ) -> None:
+        self.kind, self.plural, self.row = kind, plural, row
         self._rows = dict(rows)
 
+    @property
+    def group(self) -> str:
+        return f"fedpriv.{self.plural}"
+
+    @cached_property
+    def _points(self) -> dict[str, EntryPoint]:
+        """Entry points by name; one of ours is never replaced."""
+        found = entry_points(group=self.group)
+        return {point.name: point for point in found if point.name not in self._rows}
+
     def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
+        return iter((*self._rows, *self._points))
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._rows) + len(self._points)
 
     def __getitem__(self, name: str) -> Entry[T]:
         if name in self._rows:
             return self._rows[name]
         if ":" in name:
-            build = imported(name, self.kind)
-            return Entry(build, (build.__doc__ or name).splitlines()[0])
-        for point in entry_points(group=f"fedpriv.{self.kind}", name=name):
-            build = point.load()
-            return Entry(build, (build.__doc__ or name).splitlines()[0])
-        choices = ", ".join(self._rows)
+            return self._row_of(imported(name, self.kind), name)
+        if name in self._points:
+            try:
+                return self._row_of(self._points[name].load(), name)
+            except (ImportError, AttributeError) as error:
+                raise BadOption(
+                    f"{self.kind} '{name}' is an entry point that cannot be loaded: {error}."
+                ) from error
         raise BadOption(
-            f"No {self.kind} is named '{name}'.{nearest(name, self._rows)} Choose from: {choices}."
+            f"No {self.kind} is named '{name}'.{nearest(name, self)} Choose from: {', '.join(self)}."
         )
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._rows or name in self._points
+
+    def _row_of(self, build: Any, name: str) -> Entry[T]:
+        """The row of somebody else's part, from what its class or function says about itself."""
+        summary = (getattr(build, "__doc__", None) or name).strip().splitlines()[0]
+        known = [f.name for f in fields(self.row) if f.name not in ("build", "summary")]
+        said = {key: getattr(build, key) for key in known if hasattr(build, key)}
+        return self.row(build, summary, **said)
 
     def build(self, name: str, options: Mapping[str, Any] | None = None, **given: Any) -> T:
         """The thing called `name`, from options as typed; `given` are arguments people do not type."""

@@ -18,7 +18,7 @@ from fedpriv.report.reading import Run, read_material
 from fedpriv.report.verdict import Verdict, verdict_of_runs
 from fedpriv.runfolder import RunFolder, new_folder
 from fedpriv.scenario import Scenario, from_tables, merged, parsed_setting, read
-from simulations.variants import nested
+from fedpriv.simulations.variants import nested
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ def run(
 
     `settings` overrides single keys: `{"training.lr": 0.1}` or `["training.lr=0.1"]`.
     """
-    from simulations.pipeline import run_all
-    from simulations.progress import show_on
+    from fedpriv.simulations.federation.progress import show_on
+    from fedpriv.simulations.pipeline import run_all
 
     chosen = scenario_of(scenario, settings, profile)
     place = RunFolder(Path(out)) if out is not None else new_folder(chosen.name)

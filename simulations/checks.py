@@ -1,14 +1,14 @@
 """What can be known to be wrong before anything is started or written."""
 
-from attacks.catalogue import ATTACKS
-from clients.catalogue import plugin_of
+from fedpriv.attacks.catalogue import ATTACKS
+from fedpriv.clients.catalogue import plugin_of
 from fedpriv.errors import BadScenario
-from fedpriv.parts import model_of, shares_of
 from fedpriv.scenario import Scenario
-from strategies.catalogue import SHARING_CODES, strategy_of
-from strategies.malicious.catalogue import malicious_of
-from strategies.roster import Roster
-from strategies.secagg import check_secagg
+from fedpriv.scenario.built import model_of, shares_of
+from fedpriv.strategies.catalogue import SHARING_CODES, strategy_of
+from fedpriv.strategies.malicious.catalogue import malicious_of
+from fedpriv.strategies.roster import Roster
+from fedpriv.strategies.secagg import check_secagg
 
 
 def check(scenario: Scenario) -> None:

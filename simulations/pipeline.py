@@ -5,12 +5,12 @@ from typing import Any
 
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
-from simulations.checks import check
-from simulations.follow import following
-from simulations.progress import Show
-from simulations.run import deliberate_threads, simulate
-from simulations.variants import variants_of
-from strategies.catalogue import SHARING_CODES
+from fedpriv.simulations.checks import check
+from fedpriv.simulations.federation.follow import following
+from fedpriv.simulations.federation.progress import Show
+from fedpriv.simulations.federation.run import deliberate_threads, simulate
+from fedpriv.simulations.variants import variants_of
+from fedpriv.strategies.catalogue import SHARING_CODES
 
 SHARING_NOTHING = ("standalone",)
 
@@ -36,12 +36,12 @@ def run_all(
             simulate(variant, place, show(), resume=going_on, ray_address=ray_address)
         rows[name] = {"folder": str(place.path), "rounds": place.rounds()}
         if variant.federation.strategy in SHARING_CODES:
-            from simulations.representation.summary import leakage_of
+            from fedpriv.simulations.representation.summary import leakage_of
 
             rows[name]["leakage"] = leakage_of(variant, place, again=not going_on)
         elif variant.attacks and variant.federation.strategy not in SHARING_NOTHING:
-            from simulations.attack import attack_run
-            from simulations.sums import join_truths
+            from fedpriv.simulations.judging.attacking import attack_run
+            from fedpriv.simulations.judging.sums import join_truths
 
             if variant.federation.secagg:
                 join_truths(place, variant.federation.clients)
@@ -58,7 +58,7 @@ def summary_of(folder: RunFolder, rows: Mapping[str, Any]) -> list[dict[str, Any
     """What leaked from shared codes, side by side; empty when no variant shares codes."""
     if all("leakage" not in result for result in rows.values()):
         return []
-    from simulations.representation.summary import summarised, write_summary
+    from fedpriv.simulations.representation.summary import summarised, write_summary
 
     found = summarised(rows)
     write_summary(folder.path, found)

@@ -48,7 +48,7 @@ def watch_app(path: Path, hosts: frozenset[str] = LOCAL) -> FastAPI:
 
     @app.get("/")
     def page() -> HTMLResponse:
-        return HTMLResponse((files("simulations") / "watch.html").read_text("utf-8"))
+        return HTMLResponse((files("fedpriv.simulations") / "watch.html").read_text("utf-8"))
 
     @app.get("/state")
     def state() -> dict[str, Any]:

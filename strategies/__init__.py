@@ -1,6 +1,6 @@
 """Strategies, and what somebody else's Flower app needs of them: `Curious(strategy, record_to(folder))`."""
 
-from strategies.curious import Curious, Exchange
-from strategies.recorder import record_to
+from fedpriv.strategies.curious import Curious, Exchange
+from fedpriv.strategies.recorder import record_to
 
 __all__ = ["Curious", "Exchange", "record_to"]

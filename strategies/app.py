@@ -9,18 +9,18 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedpriv.errors import BadFolder
-from fedpriv.parts import device_of, first_state, loaded, model_of, test_samples
 from fedpriv.runfolder import RunFolder, load_state, new_folder
 from fedpriv.scenario import Scenario
+from fedpriv.scenario.built import device_of, first_state, loaded, model_of, test_samples
 from fedpriv.state import State
+from fedpriv.strategies.catalogue import strategy_of
+from fedpriv.strategies.curious import Curious
+from fedpriv.strategies.knowledge import recorder_of
+from fedpriv.strategies.malicious.catalogue import malicious_of
+from fedpriv.strategies.roster import Roster
+from fedpriv.strategies.rounds import Federated, Listener, Record
+from fedpriv.strategies.secagg import observer_on, secured
 from fedpriv.training import evaluate
-from strategies.catalogue import strategy_of
-from strategies.curious import Curious
-from strategies.knowledge import recorder_of
-from strategies.malicious.catalogue import malicious_of
-from strategies.roster import Roster
-from strategies.rounds import Federated, Listener, Record
-from strategies.secagg import observer_on, secured
 
 log = logging.getLogger(__name__)
 

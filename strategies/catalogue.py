@@ -6,21 +6,22 @@ from flwr.serverapp.strategy import Strategy
 
 from fedpriv.registry import Entry, Registry
 from fedpriv.scenario import Scenario
-from strategies.fedavg import FedAvg
-from strategies.representation import RepresentationSharing
-from strategies.roster import Roster
-from strategies.round_robin import RoundRobin
-from strategies.standalone import Standalone
-from strategies.user_privacy import (
+from fedpriv.strategies.fedavg import FedAvg
+from fedpriv.strategies.representation import RepresentationSharing
+from fedpriv.strategies.roster import Roster
+from fedpriv.strategies.round_robin import RoundRobin
+from fedpriv.strategies.standalone import Standalone
+from fedpriv.strategies.user_privacy import (
     adaptive_on_client,
     fixed_on_client,
     fixed_on_server,
     user_level,
 )
-from strategies.vertical import VerticalSharing
+from fedpriv.strategies.vertical import VerticalSharing
 
 STRATEGIES: Registry[Strategy] = Registry(
     "strategy",
+    "strategies",
     {
         "fedavg": Entry(FedAvg, "the mean of client updates", "SPN alg. 2-3"),
         "round-robin": Entry(RoundRobin, "one client a round, in turn", "SPN alg. 4"),

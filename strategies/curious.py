@@ -8,7 +8,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
-from strategies.wrapper import Wrapper
+from fedpriv.strategies.wrapper import Wrapper
 
 log = logging.getLogger(__name__)
 

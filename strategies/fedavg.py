@@ -11,8 +11,8 @@ from flwr.serverapp import strategy as flower
 from fedpriv.errors import BadOption
 from fedpriv.rng import generator
 from fedpriv.state import State
+from fedpriv.strategies.roster import Roster
 from fedpriv.wire import EXAMPLES, ROUND, record_of, state_in
-from strategies.roster import Roster
 
 
 def weighted_mean(states: Sequence[Mapping[str, torch.Tensor]], weights: Sequence[float]) -> State:

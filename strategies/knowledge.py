@@ -5,10 +5,10 @@ from typing import Any
 
 from torch import nn
 
-from fedpriv.parts import dataset_of, model_of
 from fedpriv.scenario import Scenario
-from strategies.recorder import Facts, Recorder
-from strategies.roster import Roster
+from fedpriv.scenario.built import dataset_of, model_of
+from fedpriv.strategies.recorder import Facts, Recorder
+from fedpriv.strategies.roster import Roster
 
 
 def facts_of(scenario: Scenario) -> Facts:

@@ -7,13 +7,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from fedpriv.coders import classifier
-from fedpriv.codes import Shared, pooled, side_by_side
+from fedpriv.codes.coders import classifier
+from fedpriv.codes.parties import settings, task_labels
+from fedpriv.codes.release import Shared, pooled, side_by_side
 from fedpriv.metrics.labels import f1, mcc
-from fedpriv.parties import settings, task_labels
-from fedpriv.parts import seed_everything
 from fedpriv.rng import generator, seed_of
 from fedpriv.scenario import Scenario
+from fedpriv.scenario.built import seed_everything
 from fedpriv.training import fit, outputs
 
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fedpriv.observation import Observation
+from fedpriv.evidence.observation import Observation
 from fedpriv.state import State
+from fedpriv.strategies.curious import Exchange
 from fedpriv.wire import EXAMPLES, state_in
-from strategies.curious import Exchange
 
 log = logging.getLogger(__name__)
 

@@ -7,18 +7,18 @@ import torch
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 
-from fedpriv.codes import Published, Shared
+from fedpriv.codes.parties import coder_of, settings, task_labels
+from fedpriv.codes.release import Published, Shared
 from fedpriv.errors import BadOption, FedprivError, WorkFailed
-from fedpriv.parties import coder_of, settings, task_labels
-from fedpriv.parts import loaded, test_samples
 from fedpriv.scenario import Scenario
+from fedpriv.scenario.built import loaded, test_samples
 from fedpriv.state import State, state_of
+from fedpriv.strategies.fedavg import FedAvg
+from fedpriv.strategies.pool import Pool, judged, learned, rows_below
+from fedpriv.strategies.roster import Roster
+from fedpriv.strategies.rounds import array_bytes
 from fedpriv.training import outputs
 from fedpriv.wire import ARRAYS, EXAMPLES, METRICS, metrics_of, record_of, state_in, why_unusable
-from strategies.fedavg import FedAvg
-from strategies.pool import Pool, judged, learned, rows_below
-from strategies.roster import Roster
-from strategies.rounds import array_bytes
 
 log = logging.getLogger(__name__)
 

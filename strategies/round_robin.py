@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from strategies.fedavg import FedAvg
+from fedpriv.strategies.fedavg import FedAvg
 
 
 class RoundRobin(FedAvg):

@@ -15,11 +15,11 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
 from fedpriv.errors import WorkFailed
-from fedpriv.parts import seed_everything
 from fedpriv.rng import seed_of
+from fedpriv.scenario.built import seed_everything
 from fedpriv.state import State
+from fedpriv.strategies.roster import Roster
 from fedpriv.wire import metrics_of, record_of, state_in, why_unusable
-from strategies.roster import Roster
 
 log = logging.getLogger(__name__)
 Record = dict[str, Any]

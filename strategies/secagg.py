@@ -22,12 +22,12 @@ from flwr.supercore.run import Run
 from torch import from_numpy
 
 from fedpriv.errors import BadScenario
-from fedpriv.parts import shares_of
 from fedpriv.scenario import Scenario
+from fedpriv.scenario.built import shares_of
 from fedpriv.state import State, apply
+from fedpriv.strategies.curious import Exchange, Observe
+from fedpriv.strategies.recorder import Recorder
 from fedpriv.wire import ARRAYS, CONFIG, EXAMPLES, METRICS, content, state_in
-from strategies.curious import Exchange, Observe
-from strategies.recorder import Recorder
 
 log = logging.getLogger(__name__)
 CLIP = 4.0  # updates lie well within

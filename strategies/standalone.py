@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 
-from strategies.fedavg import FedAvg
+from fedpriv.strategies.fedavg import FedAvg
 
 
 class Standalone(FedAvg):

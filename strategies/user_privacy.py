@@ -12,9 +12,9 @@ from flwr.serverapp import strategy as flower
 from flwr.serverapp.strategy import Strategy
 
 from fedpriv.errors import BadOption
-from strategies.fedavg import FedAvg
-from strategies.roster import Roster
-from strategies.wrapper import Wrapper
+from fedpriv.strategies.fedavg import FedAvg
+from fedpriv.strategies.roster import Roster
+from fedpriv.strategies.wrapper import Wrapper
 
 
 def user_epsilon(noise_multiplier: float, releases: int, delta: float) -> float:

@@ -6,12 +6,12 @@ import torch
 from flwr.app import ArrayRecord, ConfigRecord, Message
 from flwr.serverapp import Grid
 
-from fedpriv.codes import Shared
+from fedpriv.codes.parties import coder_of
+from fedpriv.codes.release import Shared
 from fedpriv.errors import WorkFailed
-from fedpriv.parties import coder_of
+from fedpriv.strategies.pool import Pool, columns_beside
+from fedpriv.strategies.representation import RepresentationSharing
 from fedpriv.wire import record_of
-from strategies.pool import Pool, columns_beside
-from strategies.representation import RepresentationSharing
 
 
 class VerticalSharing(RepresentationSharing):

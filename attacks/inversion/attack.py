@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from attacks.inversion.initialisers import Initialiser, box, gaussian
-from attacks.inversion.labels import LabelGuess, joint
-from attacks.inversion.matching import Matching, by_gradient
-from attacks.inversion.optimizers import MakeOptimizer, Setting
-from attacks.inversion.priors import Prior, flat
-from attacks.inversion.translation import moved
-from fedpriv.engine.memory import keep_pages, rows_that_fit
+from fedpriv.attacks.inversion.initialisers import Initialiser, box, gaussian
+from fedpriv.attacks.inversion.labels import LabelGuess, joint
+from fedpriv.attacks.inversion.matching import Matching, by_gradient
+from fedpriv.attacks.inversion.optimizers import MakeOptimizer, Setting
+from fedpriv.attacks.inversion.priors import Prior, flat
+from fedpriv.attacks.inversion.translation import moved
+from fedpriv.engine.gradients import Distance
+from fedpriv.engine.memory import keep_pages
 from fedpriv.errors import BadObservation, BadOption
-from fedpriv.gradients import Distance
+from fedpriv.evidence.claims import Reconstruction
+from fedpriv.evidence.observation import Observation
+from fedpriv.evidence.victims import Victims, stack
 from fedpriv.metrics.matching import assignment
-from fedpriv.observation import Observation
-from fedpriv.reconstruction import Reconstruction
-from fedpriv.victims import Victims, stack
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ class GradientInversion:
         started = time.perf_counter()
         keep_pages()
         victims = victims_of(seen)
-        fit = rows_that_fit(victims, self.memory)
+        fit = victims.that_fit(self.memory)
         pairs = [(v, r) for v in range(len(victims)) for r in range(self.restarts)]
         size = fit // self.restarts * self.restarts or fit
         chunks = [pairs[start : start + size] for start in range(0, len(pairs), size)]

@@ -9,20 +9,20 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
-from attacks.head import head_of
-from attacks.inversion.attack import GradientInversion, Progress, Seen, Stopping, victims_of
-from attacks.inversion.initialisers import INITIALISERS, given
-from attacks.inversion.labels import evidence, sign_counts
-from attacks.inversion.lbfgs import lbfgs
-from attacks.inversion.matching import Matching
-from attacks.inversion.optimizers import Setting
-from attacks.inversion.priors import tv
+from fedpriv.attacks.analytic.head import head_of
+from fedpriv.attacks.inversion.attack import GradientInversion, Progress, Seen, Stopping, victims_of
+from fedpriv.attacks.inversion.initialisers import INITIALISERS, given
+from fedpriv.attacks.inversion.labels import evidence, sign_counts
+from fedpriv.attacks.inversion.lbfgs import lbfgs
+from fedpriv.attacks.inversion.matching import Matching
+from fedpriv.attacks.inversion.optimizers import Setting
+from fedpriv.attacks.inversion.priors import tv
+from fedpriv.engine.gradients import Distance, Gradients, dense
 from fedpriv.errors import BadObservation
-from fedpriv.gradients import Distance, Gradients, dense
+from fedpriv.evidence.claims import Reconstruction
+from fedpriv.evidence.victims import Victims
 from fedpriv.models.heads import Backbone, last_linear
-from fedpriv.reconstruction import Reconstruction
 from fedpriv.state import State
-from fedpriv.victims import Victims
 
 FEATURES = "φ(x)"
 

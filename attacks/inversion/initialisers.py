@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Generator, Tensor
 
-from fedpriv.observation import Observation
+from fedpriv.evidence.observation import Observation
+from fedpriv.evidence.victims import Victims
 from fedpriv.rng import generator
-from fedpriv.victims import Victims
 
 Initialiser = Callable[[Victims, Sequence[int], int], Tensor]  # -> (V, B, …), normalised
 Drawn = Callable[[tuple[int, ...], Generator], Tensor]

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from attacks.head import head_of
+from fedpriv.attacks.analytic.head import head_of
 from fedpriv.errors import BadOption
+from fedpriv.evidence.victims import Victims
 from fedpriv.rng import generator
-from fedpriv.victims import Victims
 
 LabelGuess = Callable[[Victims, Sequence[int], int], Tensor]  # victims, their restarts, seed
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from attacks.inversion.optimizers import Evaluate, MakeOptimizer
+from fedpriv.attacks.inversion.optimizers import Evaluate, MakeOptimizer
 
 _ARMIJO = 1e-4
 _TRIES = 8  # shorter steps before a row gives up its history

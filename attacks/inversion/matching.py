@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from fedpriv.gradients import Gradients
+from fedpriv.engine.gradients import Gradients
+from fedpriv.evidence.victims import Victims
 from fedpriv.state import State
-from fedpriv.victims import Victims
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from attacks.inversion.attack import GradientInversion, Seen, victims_of
-from attacks.inversion.matching import Matching
+from fedpriv.attacks.inversion.attack import GradientInversion, Seen, victims_of
+from fedpriv.attacks.inversion.matching import Matching
+from fedpriv.engine.gradients import Gradients
 from fedpriv.errors import BadObservation
-from fedpriv.gradients import Gradients
-from fedpriv.observation import Observation
-from fedpriv.reconstruction import Reconstruction
+from fedpriv.evidence.claims import Reconstruction
+from fedpriv.evidence.observation import Observation
+from fedpriv.evidence.victims import Victims
 from fedpriv.state import State
-from fedpriv.victims import Victims
 
 
 def pooled(rounds: Sequence[Victims]) -> Matching:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from fedpriv.victims import Victims
+from fedpriv.evidence.victims import Victims
 
 Prior = Callable[[Tensor, Victims], Tensor]
 

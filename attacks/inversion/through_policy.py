@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from attacks.inversion.attack import GradientInversion, Seen, identity, victims_of
+from fedpriv.attacks.inversion.attack import GradientInversion, Seen, identity, victims_of
 from fedpriv.errors import BadOption
+from fedpriv.evidence.claims import Reconstruction
+from fedpriv.evidence.victims import Victims
 from fedpriv.policies.informed import branches, differentiable
 from fedpriv.policies.policy import Policy
-from fedpriv.reconstruction import Reconstruction
-from fedpriv.victims import Victims
 
 Transform = Callable[[Tensor], Tensor]
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
-from attacks.preflight import model_checks, update_checks
-from attacks.preflight.finding import Finding
-from attacks.preflight.truth_checks import truth_checks
+from fedpriv.attacks.preflight import model_checks, update_checks
+from fedpriv.attacks.preflight.finding import Finding
+from fedpriv.attacks.preflight.truth_checks import truth_checks
 from fedpriv.errors import BadObservation
-from fedpriv.observation import Observation, check_finite
+from fedpriv.evidence.observation import Observation, check_finite
+from fedpriv.evidence.victims import stack
 from fedpriv.state import norm
-from fedpriv.victims import stack
 
 
 @dataclass(frozen=True)

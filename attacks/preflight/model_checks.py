@@ -8,8 +8,8 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
-from attacks.preflight.finding import Finding
-from fedpriv.observation import Observation
+from fedpriv.attacks.preflight.finding import Finding
+from fedpriv.evidence.observation import Observation
 
 
 def dropout(seen: Observation, model: nn.Module) -> Iterator[Finding]:

@@ -8,10 +8,10 @@ from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
-from attacks.preflight.finding import Finding
-from fedpriv.observation import Observation
+from fedpriv.attacks.preflight.finding import Finding
+from fedpriv.evidence.observation import Observation
+from fedpriv.evidence.victims import Victims, stack
 from fedpriv.state import State
-from fedpriv.victims import Victims, stack
 
 _GOOD = 0.02
 _STEPS = (1, 2, 3, 4, 5, 6, 8, 10, 16, 20)

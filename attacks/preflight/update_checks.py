@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from attacks.head import Head, head_of
-from attacks.inversion.features import features_of
-from attacks.preflight.finding import Finding
+from fedpriv.attacks.analytic.head import Head, head_of
+from fedpriv.attacks.inversion.features import features_of
+from fedpriv.attacks.preflight.finding import Finding
 from fedpriv.errors import BadObservation
-from fedpriv.victims import Victims
+from fedpriv.evidence.victims import Victims
 
 _EPS = 1.2e-7  # of the float32 weights that were sent
 _USUAL_SCALES = (0.5, 2.0)

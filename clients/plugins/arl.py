@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
-from clients.job import Job
-from clients.plugin import PrivacyPlugin
-from clients.plugins.dnn import taught
-from clients.sharing import sharing_in
-from fedpriv.adversarial import Loss, Players, Stage, arl_stages
-from fedpriv.coders import critic
-from fedpriv.decoding import Critic, Features, perceptual_loss
+from fedpriv.clients.job import Job
+from fedpriv.clients.plugin import PrivacyPlugin
+from fedpriv.clients.plugins.dnn import taught
+from fedpriv.clients.sharing import sharing_in
+from fedpriv.codes.coders import critic
+from fedpriv.codes.decoding import Critic, Features, perceptual_loss
+from fedpriv.codes.games import Loss, Players, Stage, arl_stages
 from fedpriv.errors import BadOption
 from fedpriv.metrics.perceptual import RandomFeatures
 

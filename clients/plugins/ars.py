@@ -4,14 +4,21 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from clients.job import Job
-from clients.plugin import PrivacyPlugin
-from clients.sharing import sharing_in
-from fedpriv.coders import classifier
-from fedpriv.decoding import fit_decoder, frozen
+from fedpriv.clients.job import Job
+from fedpriv.clients.plugin import PrivacyPlugin
+from fedpriv.clients.sharing import sharing_in
+from fedpriv.codes.coders import classifier
+from fedpriv.codes.decoding import fit_decoder, frozen
+from fedpriv.codes.parties import labels_of
+from fedpriv.codes.perturbation import (
+    blended,
+    budget,
+    half_and_half,
+    misleading,
+    random_mask,
+    toward,
+)
 from fedpriv.errors import BadOption
-from fedpriv.parties import labels_of
-from fedpriv.perturbation import blended, budget, half_and_half, misleading, random_mask, toward
 from fedpriv.rng import generator
 from fedpriv.training import fit
 

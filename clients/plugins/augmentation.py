@@ -7,8 +7,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from clients.job import ORIGINAL, Job
-from clients.plugin import PrivacyPlugin
+from fedpriv.clients.job import ORIGINAL, Job
+from fedpriv.clients.plugin import PrivacyPlugin
 from fedpriv.data.dataset import Dataset
 from fedpriv.errors import BadData, BadOption
 from fedpriv.policies.policy import Policy

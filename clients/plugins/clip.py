@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from clients.job import Job
-from clients.plugin import PrivacyPlugin
+from fedpriv.clients.job import Job
+from fedpriv.clients.plugin import PrivacyPlugin
 from fedpriv.errors import BadOption
 from fedpriv.state import State, norm
 

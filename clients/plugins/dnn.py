@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from clients.job import Job
-from clients.plugin import PrivacyPlugin
-from clients.sharing import sharing_in
-from fedpriv.adversarial import Players, Stage, alternate, plain_stages
+from fedpriv.clients.job import Job
+from fedpriv.clients.plugin import PrivacyPlugin
+from fedpriv.clients.sharing import sharing_in
+from fedpriv.codes.games import Players, Stage, alternate, plain_stages
 from fedpriv.errors import BadOption
 
 

@@ -9,8 +9,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from clients.job import Job
-from clients.plugin import PrivacyPlugin
+from fedpriv.clients.job import Job
+from fedpriv.clients.plugin import PrivacyPlugin
 from fedpriv.errors import BadOption, Refused
 from fedpriv.state import State, norm
 

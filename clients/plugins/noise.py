@@ -7,9 +7,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from clients.job import Job
-from clients.plugin import PrivacyPlugin
-from clients.plugins.pruning import SHARED
+from fedpriv.clients.job import Job
+from fedpriv.clients.plugin import PrivacyPlugin
+from fedpriv.clients.plugins.pruning import SHARED
 from fedpriv.errors import BadOption
 from fedpriv.state import State
 

@@ -6,11 +6,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from clients.job import Job
-from clients.plugin import PrivacyPlugin
-from clients.plugins.noise import laplace
+from fedpriv.clients.job import Job
+from fedpriv.clients.plugin import PrivacyPlugin
+from fedpriv.clients.plugins.noise import laplace
+from fedpriv.codes.perturbation import budget
 from fedpriv.errors import BadOption
-from fedpriv.perturbation import budget
 
 SCALE, AXES, CALLS = "noisy-scale", "resized-axes", "noisy-calls"
 

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from clients.job import Job
-from clients.plugin import PrivacyPlugin
+from fedpriv.clients.job import Job
+from fedpriv.clients.plugin import PrivacyPlugin
 from fedpriv.errors import BadOption
 from fedpriv.models.heads import last_linear
 from fedpriv.rng import generator

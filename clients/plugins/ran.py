@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from clients.job import Job
-from clients.plugin import PrivacyPlugin
-from clients.plugins.dnn import taught
-from clients.sharing import sharing_in
-from fedpriv.adversarial import Players, Stage, ran_stages
+from fedpriv.clients.job import Job
+from fedpriv.clients.plugin import PrivacyPlugin
+from fedpriv.clients.plugins.dnn import taught
+from fedpriv.clients.sharing import sharing_in
+from fedpriv.codes.games import Players, Stage, ran_stages
 from fedpriv.errors import BadOption
 
 

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from fedpriv.engine.convolution import Convolution
+from fedpriv.engine.gradients import Outer, gradients_at
 from fedpriv.engine.program import Line, program
 from fedpriv.engine.rules import Dense, MaybeTensor, Tape
-from fedpriv.gradients import Outer, gradients_at
 from fedpriv.state import State
 
 log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class Explicit:
         return type(self)(rest, names, Upstream())
 
     def gradients_at(self, x: Tensor, t: Tensor) -> dict[str, Tensor | Outer]:
-        """As fedpriv.gradients.gradients_at, with linear layers as outer products."""
+        """As fedpriv.engine.gradients.gradients_at, with linear layers as outer products."""
         return self.output_and_gradients_at(x, t)[1]
 
     def output_and_gradients_at(

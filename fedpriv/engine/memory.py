@@ -8,8 +8,6 @@ import sys
 import torch
 from torch import Tensor, nn
 
-from fedpriv.victims import Victims
-
 log = logging.getLogger(__name__)
 
 _COPIES_OF_WEIGHTS = 6  # observed, found, their product, the direction and its folded form
@@ -17,30 +15,30 @@ _COPIES_OF_ACTIVATIONS = 8  # a, z, d and their tangents, and what a convolution
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
-def bytes_per_victim(victims: Victims) -> int:
-    """An upper estimate of what one victim takes during an evaluation."""
+def bytes_per_victim(
+    model: nn.Module, shape: tuple[int, ...], *, weights: int, slots: int, steps: int
+) -> int:
+    """An upper estimate of what one victim with `slots` samples takes during an evaluation."""
     sizes: list[int] = []
 
     def measure(module: nn.Module, args: object, out: object) -> None:
         if isinstance(out, Tensor) and not list(module.children()):
             sizes.append(out.numel())
 
-    hooks = [module.register_forward_hook(measure) for module in victims.model.modules()]
+    hooks = [module.register_forward_hook(measure) for module in model.modules()]
     try:
         with torch.no_grad():
-            victims.model(torch.zeros(2, *victims.facts.input_shape))
+            model(torch.zeros(2, *shape))
     finally:
         for hook in hooks:
             hook.remove()
-    weights = sum(value.numel() for value in victims.facts.sent.values())
-    activations = (sum(sizes) // 2) * victims.slots
-    steps = 1 if victims.engine is not None else 2 * victims.facts.local_steps
+    activations = (sum(sizes) // 2) * slots
     return 4 * steps * (_COPIES_OF_WEIGHTS * weights + _COPIES_OF_ACTIVATIONS * activations)
 
 
-def rows_that_fit(victims: Victims, gigabytes: float) -> int:
-    """How many victims, restarts counted, one evaluation may hold; never less than one."""
-    return max(1, int(gigabytes * 2**30) // max(1, bytes_per_victim(victims)))
+def rows_that_fit(gigabytes: float, each: int) -> int:
+    """How many times `each` bytes go into `gigabytes`; never less than one."""
+    return max(1, int(gigabytes * 2**30) // max(1, each))
 
 
 @functools.cache

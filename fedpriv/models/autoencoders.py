@@ -8,7 +8,7 @@ from typing import Literal
 
 from torch import nn
 
-from fedpriv.coders import Coder, Stages, View, conv_coder, mlp_coder, refiner
+from fedpriv.codes.coders import Coder, Stages, View, conv_coder, mlp_coder, refiner
 from fedpriv.errors import BadOption
 
 

@@ -3,7 +3,7 @@
 from torch import nn
 
 from fedpriv.errors import BadOption
-from fedpriv.models.parts import ACTIVATIONS, Activation, Init, checked, initialised
+from fedpriv.models.initialisation import ACTIVATIONS, Activation, Init, checked, initialised
 
 
 def convnet(

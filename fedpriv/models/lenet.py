@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from fedpriv.models.parts import ACTIVATIONS, Activation, Init, checked, initialised
+from fedpriv.models.initialisation import ACTIVATIONS, Activation, Init, checked, initialised
 
 
 def lenet(

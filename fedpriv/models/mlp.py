@@ -5,7 +5,7 @@ from itertools import pairwise
 from torch import nn
 
 from fedpriv.errors import BadOption
-from fedpriv.models.parts import ACTIVATIONS, Activation, Init, checked, initialised
+from fedpriv.models.initialisation import ACTIVATIONS, Activation, Init, checked, initialised
 
 
 def mlp(

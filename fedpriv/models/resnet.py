@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from fedpriv.errors import BadOption
-from fedpriv.models.parts import ACTIVATIONS, Activation, Init, checked, initialised
+from fedpriv.models.initialisation import ACTIVATIONS, Activation, Init, checked, initialised
 
 Shortcut = Literal["projection", "padding"]
 

@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from fedpriv.models.parts import ACTIVATIONS, Activation, Init, checked, initialised
+from fedpriv.models.initialisation import ACTIVATIONS, Activation, Init, checked, initialised
 
 BLOCKS = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))  # channels, convolutions
 GROUPS = 32

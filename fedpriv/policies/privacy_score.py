@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
 from fedpriv.engine.explicit import explicit_engine
-from fedpriv.gradients import Gradients, Outer, as_trained, gradients_at
+from fedpriv.engine.gradients import Gradients, Outer, as_trained, gradients_at
 
 Reduction = Literal["global", "layer"]
 Rule = Literal["left", "trapezoid"]

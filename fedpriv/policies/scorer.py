@@ -8,8 +8,8 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
+from fedpriv.engine.gradients import Gradients
 from fedpriv.errors import BadData
-from fedpriv.gradients import Gradients
 from fedpriv.policies.accuracy_score import accuracy_score
 from fedpriv.policies.policy import Policy
 from fedpriv.policies.privacy_score import (

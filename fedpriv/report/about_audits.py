@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fedpriv.report.parts import Cell, Section, Table
+from fedpriv.report.blocks import Cell, Section, Table
 from fedpriv.report.reading import Run
 
 PASSES = {True: Cell("passes", "good"), False: Cell("falls", "bad"), None: Cell("undecided")}

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator, Sequence
 import pandas as pd
 
 from fedpriv.report.about_audits import audit_section
+from fedpriv.report.blocks import Block, Cell, Section, Table
 from fedpriv.report.charts import accuracy_by_round, interval, leakage_by_round, percent, trade_off
 from fedpriv.report.gallery import tiles
 from fedpriv.report.leakage import Measure, Summary, grouped, measures, summary
 from fedpriv.report.marks import knows, marked, with_front
-from fedpriv.report.parts import Block, Cell, Section, Table
 from fedpriv.report.reading import Run
 
 GALLERY = 24

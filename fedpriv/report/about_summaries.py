@@ -3,8 +3,8 @@
 import math
 from typing import Any
 
+from fedpriv.report.blocks import Section, Table, Tile
 from fedpriv.report.gallery import file_uri
-from fedpriv.report.parts import Section, Table, Tile
 from fedpriv.report.reading import Material
 
 ROWS = 200

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import pandas as pd
 
 from fedpriv.report.about_summaries import shown as shown_as
+from fedpriv.report.blocks import Block, Section, Table
 from fedpriv.report.charts import Chart, percent, ppc_curves, trade_off
 from fedpriv.report.leakage import CEILING, Measure, measure
 from fedpriv.report.marks import is_true, knows, marked, with_front
-from fedpriv.report.parts import Block, Section, Table
 from fedpriv.report.reading import Grid
 from fedpriv.report.verdict import Light, Verdict
 

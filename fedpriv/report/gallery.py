@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
+from fedpriv.evidence.claims import Reconstruction
+from fedpriv.evidence.truth import Truth
 from fedpriv.metrics.matching import assignment
-from fedpriv.reconstruction import Reconstruction
+from fedpriv.report.blocks import Tile
 from fedpriv.report.leakage import Measure, measure
-from fedpriv.report.parts import Tile
 from fedpriv.report.reading import Run
 from fedpriv.runfolder import RunFolder
-from fedpriv.truth import Truth
 
 Parts = tuple[tuple[str, str], ...]  # a word and a picture each
 

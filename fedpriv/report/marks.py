@@ -5,8 +5,8 @@ import math
 import pandas as pd
 
 from fedpriv.metrics.tradeoff import pareto
+from fedpriv.report.blocks import Cell
 from fedpriv.report.leakage import Measure
-from fedpriv.report.parts import Cell
 
 
 def marked(value: float, what: Measure) -> Cell:

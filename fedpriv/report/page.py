@@ -13,8 +13,8 @@ from fedpriv.files import write_text
 from fedpriv.report.about_runs import all_scores, run_sections
 from fedpriv.report.about_summaries import summary_section
 from fedpriv.report.about_sweeps import sweep_sections, verdict_of_sweep
+from fedpriv.report.blocks import Section
 from fedpriv.report.leakage import Measure, measures
-from fedpriv.report.parts import Section
 from fedpriv.report.reading import Material, read_material
 from fedpriv.report.verdict import Verdict, verdict_of_runs
 

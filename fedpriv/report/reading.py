@@ -12,7 +12,7 @@ import pandas as pd
 from fedpriv.errors import BadFolder
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
-from fedpriv.sections import Spec
+from fedpriv.scenario.sections import Spec
 
 # Tables and pictures that some scenarios end in, beside what every run has.
 SUMMARIES, PICTURES = ("summary", "pareto"), ("pareto.png",)

@@ -1,5 +1,5 @@
 """Audits: one command, one answer for a given federation."""
 
-from simulations.audit.audit import audit
+from fedpriv.simulations.audit.audit import audit
 
 __all__ = ["audit"]

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
-from attacks.preflight import preflight
+from fedpriv.attacks.preflight import preflight
 from fedpriv.errors import BadOption, FedprivError
 from fedpriv.files import write_text
 from fedpriv.report.leakage import CEILING, DEFAULT_BOUNDS
@@ -17,14 +17,14 @@ from fedpriv.report.page import write_report
 from fedpriv.report.reading import spelled
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
-from simulations.attack import of_run
-from simulations.audit.battery import Cell, cells, methods_on, milestones
-from simulations.audit.ladder import Tried, candidates, cheapest
-from simulations.audit.probe import Limits, OutOfTime, Pace, Starts, Trainer, probe
-from simulations.gate import Gate, gates_of
-from simulations.run import deliberate_threads, simulate
-from simulations.scoring import Row
-from strategies.catalogue import SHARING_CODES
+from fedpriv.simulations.audit.battery import Cell, cells, methods_on, milestones
+from fedpriv.simulations.audit.ladder import Tried, candidates, cheapest
+from fedpriv.simulations.audit.probe import Limits, OutOfTime, Pace, Starts, Trainer, probe
+from fedpriv.simulations.federation.run import deliberate_threads, simulate
+from fedpriv.simulations.judging.attacking import of_run
+from fedpriv.simulations.judging.gate import Gate, gates_of
+from fedpriv.simulations.judging.scoring import Row
+from fedpriv.strategies.catalogue import SHARING_CODES
 
 # The shares of the time after which training, the battery and the defences end; then the page is written.
 TRAINING, BATTERY, LADDER = 0.3, 0.5, 0.95

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fedpriv.scenario import Scenario
-from fedpriv.sections import Spec
+from fedpriv.scenario.sections import Spec
 
 
 @dataclass(frozen=True)

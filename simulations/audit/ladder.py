@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from clients.catalogue import PLUGINS
+from fedpriv.clients.catalogue import PLUGINS
 from fedpriv.scenario import Scenario, from_tables
 
 LADDER: tuple[tuple[str, tuple[dict[str, Any], ...]], ...] = (

@@ -9,22 +9,22 @@ from typing import Any
 
 from rich.console import Console
 
-from attacks.catalogue import ATTACKS
-from clients.plugins.differential_privacy import noise_for, steps_of, turns_of
-from fedpriv.binding import parameters
-from fedpriv.observation import Observation
-from fedpriv.parts import shares_of
+from fedpriv.attacks.catalogue import ATTACKS
+from fedpriv.clients.plugins.differential_privacy import noise_for, steps_of, turns_of
+from fedpriv.evidence.observation import Observation
+from fedpriv.evidence.victims import alike
 from fedpriv.runfolder import RunFolder, load_state
 from fedpriv.scenario import Scenario, from_tables, merged
-from fedpriv.sections import Spec
+from fedpriv.scenario.binding import parameters
+from fedpriv.scenario.built import shares_of
+from fedpriv.scenario.sections import Spec
+from fedpriv.simulations.audit.battery import Cell, Method
+from fedpriv.simulations.federation.progress import PlainLines, Show
+from fedpriv.simulations.federation.run import simulate
+from fedpriv.simulations.judging.attacking import Recording, of_run, scores_of
+from fedpriv.simulations.judging.scoring import Row
 from fedpriv.state import State
-from fedpriv.victims import alike
-from simulations.attack import Recording, of_run, scores_of
-from simulations.audit.battery import Cell, Method
-from simulations.progress import PlainLines, Show
-from simulations.run import simulate
-from simulations.scoring import Row
-from strategies.rounds import Record
+from fedpriv.strategies.rounds import Record
 
 CLIENTS, FEW = 32, 5  # at most so many answer in a cell of single samples, and of batches
 

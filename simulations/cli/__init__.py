@@ -19,7 +19,7 @@ errors = Console(stderr=True)
 
 
 def _register() -> None:
-    from simulations.cli import (
+    from fedpriv.simulations.cli import (
         attack,
         audit,
         catalogue,

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from simulations.cli.tables import finite, scores_table
+from fedpriv.simulations.cli.tables import finite, scores_table
 
 out, err = Console(), Console(stderr=True)
 
@@ -42,9 +42,9 @@ def attack(
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:
     """Attack recorded observations of any Flower app."""
-    from simulations.attack import attacked
-    from simulations.gate import check, gates_of
-    from simulations.recordings import attacks_named, opened
+    from fedpriv.simulations.judging.attacking import attacked
+    from fedpriv.simulations.judging.gate import check, gates_of
+    from fedpriv.simulations.judging.recordings import attacks_named, opened
 
     gates = gates_of({}, fail_if or [])
     recording, place, kept = opened(observations, model, settings or [], truth)

@@ -37,8 +37,8 @@ def audit(
     from fedpriv.errors import GateCrossed
     from fedpriv.runfolder import RunFolder, new_folder
     from fedpriv.scenario import read
-    from simulations.api import RunResult
-    from simulations.audit import audit as audited
+    from fedpriv.simulations.api import RunResult
+    from fedpriv.simulations.audit import audit as audited
 
     # An audit ends attacks that have had their time; the report says which.
     logging.getLogger("attacks").setLevel(logging.ERROR)

@@ -41,11 +41,11 @@ def scenarios() -> None:
 
 def listing(kind: Annotated[Kind, typer.Argument(help="What to list.")]) -> None:
     """What there is of a kind, one line each, with the paper it comes from."""
-    from attacks.catalogue import ATTACKS
-    from clients.catalogue import PLUGINS
+    from fedpriv.attacks.catalogue import ATTACKS
     from fedpriv.catalogue import DATASETS, METRICS, MODELS
-    from strategies.catalogue import STRATEGIES
-    from strategies.malicious.catalogue import MALICIOUS
+    from fedpriv.clients.catalogue import PLUGINS
+    from fedpriv.strategies.catalogue import STRATEGIES
+    from fedpriv.strategies.malicious.catalogue import MALICIOUS
 
     registries: dict[Kind, Mapping[str, Entry[Any]]] = {
         Kind.plugins: PLUGINS,

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from simulations.deploy.docker import Containers
-    from simulations.deploy.processes import Processes
+    from fedpriv.simulations.deploy.docker import Containers
+    from fedpriv.simulations.deploy.processes import Processes
 
 app = typer.Typer(
     help="Start, check and stop a real federation over gRPC; submit runs to it.",
@@ -29,8 +29,8 @@ FILE, FOLDER = Path("docker-compose.yml"), Path("runs/deployment")
 
 
 def engine_of(name: str, file: Path, folder: Path) -> "Containers | Processes":
-    from simulations.deploy.docker import Containers, engine_answers
-    from simulations.deploy.processes import Processes
+    from fedpriv.simulations.deploy.docker import Containers, engine_answers
+    from fedpriv.simulations.deploy.processes import Processes
 
     if name == "docker" or (name == "auto" and engine_answers()):
         return Containers(file.resolve(), folder.resolve())
@@ -98,7 +98,7 @@ def run(
     from fedpriv.errors import BadFolder
     from fedpriv.runfolder import RunFolder, new_folder
     from fedpriv.scenario import read
-    from simulations.deploy.submission import carried_out, fitted, submitted
+    from fedpriv.simulations.deploy.submission import carried_out, fitted, submitted
 
     def tell(line: str) -> None:
         err.print(line, highlight=False, soft_wrap=True)

@@ -22,7 +22,7 @@ def export(
     experiment: Annotated[str, typer.Option(help="MLflow's experiment.")] = "fedpriv",
 ) -> None:
     """Hand a run over to TensorBoard or MLflow: scalars, parameters, pictures, the report."""
-    from simulations.export import to_mlflow, to_tensorboard
+    from fedpriv.simulations.export import to_mlflow, to_tensorboard
 
     if to is Target.tensorboard:
         for place in to_tensorboard(folder, Path(out or "tensorboard")):

@@ -17,7 +17,7 @@ def pareto(
     ] = Path(),
 ) -> None:
     """Accuracy against the best attack's error, all ways of sharing in one picture."""
-    from simulations.representation.pareto import write_pareto
+    from fedpriv.simulations.representation.pareto import write_pareto
 
     table = Table("data", "shares", "run", "plugins", "accuracy", "MSE", "best attack", "front")
     for point in write_pareto(folders, folder):

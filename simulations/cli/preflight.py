@@ -26,8 +26,8 @@ def preflight(
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Say whether an attack can work here, and if not, which condition fails."""
-    from simulations.preflight import examined, plain
-    from simulations.recordings import opened
+    from fedpriv.simulations.judging.findings import examined, plain
+    from fedpriv.simulations.judging.recordings import opened
 
     recording, _, kept = opened(observations, model, settings or [], truth)
     results = examined(recording.observations, kept)

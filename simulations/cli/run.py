@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from simulations.cli.tables import finite, scores_table
+from fedpriv.simulations.cli.tables import finite, scores_table
 
 out, err = Console(), Console(stderr=True)
 WIDE = 160  # columns: a table of many figures is scrolled, not cut
@@ -45,9 +45,9 @@ def run(
         chosen = read(scenario or "quickstart", settings or [], profile)
     place = RunFolder(folder) if folder else new_folder(chosen.name)
 
-    from simulations.gate import check, gates_of
-    from simulations.pipeline import run_all
-    from simulations.progress import show_on
+    from fedpriv.simulations.federation.progress import show_on
+    from fedpriv.simulations.judging.gate import check, gates_of
+    from fedpriv.simulations.pipeline import run_all
 
     gates = gates_of(chosen.gate, fail_if or [])
     try:
@@ -109,7 +109,7 @@ def rounds_table(title: str, rounds: list[dict], most: int = 12) -> Table:
 
 def leakage_table(title: str, rows: list[dict]) -> Table:
     """What variants that share codes learned and what leaked; summary.csv has all columns."""
-    from simulations.representation.summary import SHOWN
+    from fedpriv.simulations.representation.summary import SHOWN
 
     columns = {name: head for name, head in SHOWN.items() if any(name in row for row in rows)}
     table = Table(title=title)

@@ -14,8 +14,8 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from fedpriv.policies import Policy, PolicySet
-    from simulations.search_subject import Subject
-    from simulations.verification import Correlation
+    from fedpriv.simulations.search.correlation import Correlation
+    from fedpriv.simulations.search.subject import Subject
 
 out, err = Console(), Console(stderr=True)
 
@@ -72,8 +72,8 @@ def search(
     import torch
 
     from fedpriv.policies.search import Search
-    from simulations.search import Places, search_policies
-    from simulations.search_subject import Subject
+    from fedpriv.simulations.search.search import Places, search_policies
+    from fedpriv.simulations.search.subject import Subject
 
     subject = Subject(
         data=data,
@@ -150,8 +150,8 @@ def _checked(
     images: int,
     progress: "_Shown",
 ) -> "Correlation":
-    from simulations.layer_similarity import watch
-    from simulations.verification import verify
+    from fedpriv.simulations.search.correlation import verify
+    from fedpriv.simulations.search.layers import watch
 
     shown = (progress.begin, progress.advance)
     checked = verify(found, subject, file, attack, policies, images, *shown)

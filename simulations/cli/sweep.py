@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from simulations.cli.tables import finite
+from fedpriv.simulations.cli.tables import finite
 
 out, err = Console(), Console(stderr=True)
 
@@ -35,8 +35,8 @@ def sweep(
     from fedpriv.errors import BadFolder, WorkFailed
     from fedpriv.runfolder import new_folder
     from fedpriv.scenario import read
-    from simulations.sweep import SweepFolder
-    from simulations.sweep import sweep as swept
+    from fedpriv.simulations.sweep.sweep import SweepFolder
+    from fedpriv.simulations.sweep.sweep import sweep as swept
 
     if resume and folder is None:
         raise BadFolder("--resume needs --out, the folder of the sweep to continue.")

@@ -14,7 +14,7 @@ def watch(
     """Follow a run in the browser while it goes on; read-only."""
     import uvicorn
 
-    from simulations.watch import LOCAL, listening, watch_app
+    from fedpriv.simulations.watch import LOCAL, listening, watch_app
 
     app = watch_app(folder, LOCAL if host in LOCAL else frozenset())
     with listening(host, port) as socket:

@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from fedpriv.binding import nearest
-from simulations.deploy.variables import BadCompose, dotenv, interpolated
+from fedpriv.scenario.binding import nearest
+from fedpriv.simulations.deploy.variables import BadCompose, dotenv, interpolated
 
 FILE = "docker-compose.yml"
 USED = {

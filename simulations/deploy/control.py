@@ -24,7 +24,7 @@ from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.fab import Fab
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 
-from clients.bundle import digest_of
+from fedpriv.clients.protection.bundle import digest_of
 from fedpriv.errors import WorkFailed
 
 FINISHED, COMPLETED = "finished", "completed"

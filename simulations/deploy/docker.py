@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedpriv.errors import WorkFailed
-from simulations.deploy.compose import read_compose
-from simulations.deploy.control import Control
-from simulations.deploy.variables import dotenv
+from fedpriv.simulations.deploy.compose import read_compose
+from fedpriv.simulations.deploy.control import Control
+from fedpriv.simulations.deploy.variables import dotenv
 
 
 def engine_answers() -> bool:

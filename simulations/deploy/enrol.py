@@ -1,4 +1,4 @@
-"""`python -m simulations.deploy.enrol`: tell a SuperLink which clients' keys it may let in."""
+"""`python -m fedpriv.simulations.deploy.enrol`: tell a SuperLink which clients' keys it may let in."""
 
 import argparse
 import sys
@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
 from fedpriv.errors import BadInput, FedprivError
-from simulations.deploy.control import Control
+from fedpriv.simulations.deploy.control import Control
 
 
 def key_in(path: Path) -> bytes:

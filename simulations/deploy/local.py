@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from simulations.deploy.compose import Mount, Service
+from fedpriv.simulations.deploy.compose import Mount, Service
 
 LOOPBACK = "127.0.0.1"
 

@@ -1,4 +1,4 @@
-"""`python -m simulations.deploy.probe host:port …`: whether somebody listens on every one of them."""
+"""`python -m fedpriv.simulations.deploy.probe host:port …`: whether somebody listens on every one of them."""
 
 import socket
 import sys

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedpriv.errors import BadFolder, BadInput, WorkFailed
-from simulations.deploy.compose import Service, read_compose
-from simulations.deploy.control import Control
-from simulations.deploy.local import Here
-from simulations.deploy.state import Deployment, deployment_in
+from fedpriv.simulations.deploy.compose import Service, read_compose
+from fedpriv.simulations.deploy.control import Control
+from fedpriv.simulations.deploy.local import Here
+from fedpriv.simulations.deploy.state import Deployment, deployment_in
 
 CONTROL_PORT, SUPERLINK = 8000, "superlink"
 
@@ -36,7 +36,7 @@ class Processes:
                 "shows it, `fedpriv deploy down` stops it."
             )
         (self.folder / "logs").mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "simulations.deploy.supervisor"]
+        command = [sys.executable, "-m", "fedpriv.simulations.deploy.supervisor"]
         with (self.folder / "logs" / "supervisor.log").open("ab") as log:
             supervisor = subprocess.Popen(
                 [*command, "--folder", str(self.folder), "--file", str(self.file)],

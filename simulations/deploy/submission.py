@@ -6,16 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from clients.bundle import own_bundle
+from fedpriv.clients.protection.bundle import own_bundle
 from fedpriv.errors import BadInput, WorkFailed
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
-from simulations.attack import Failure, attack_run
-from simulations.deploy.control import Control, Status
-from simulations.follow import following
-from simulations.progress import described
-from simulations.scoring import Row
-from simulations.sums import join_truths
+from fedpriv.simulations.deploy.control import Control, Status
+from fedpriv.simulations.federation.follow import following
+from fedpriv.simulations.federation.progress import described
+from fedpriv.simulations.judging.attacking import Failure, attack_run
+from fedpriv.simulations.judging.scoring import Row
+from fedpriv.simulations.judging.sums import join_truths
 
 Tell = Callable[[str], None]
 

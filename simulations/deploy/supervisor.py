@@ -1,4 +1,4 @@
-"""`python -m simulations.deploy.supervisor`: keeps the services of a compose file running as processes.
+"""`python -m fedpriv.simulations.deploy.supervisor`: keeps the services of a compose file running as processes.
 
 It does what a Docker engine would: starts services when those they depend on are ready, checks their
 health, restarts them as the file says, and stops them in the opposite order when it gets SIGTERM.
@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from simulations.deploy.compose import Service, read_compose
-from simulations.deploy.local import Here, assigned, names_of, program
-from simulations.deploy.state import Deployment, Running, start_time
+from fedpriv.simulations.deploy.compose import Service, read_compose
+from fedpriv.simulations.deploy.local import Here, assigned, names_of, program
+from fedpriv.simulations.deploy.state import Deployment, Running, start_time
 
 TICK, BACKOFF = 0.2, 1.0
 READY = {

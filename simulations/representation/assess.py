@@ -11,29 +11,29 @@ from typing import Any
 
 from torch import Tensor
 
-from attacks.code_catalogue import CODE_ATTACKS
-from attacks.codes import Decoded, Knowledge
-from attacks.masks import overlap
+from fedpriv.attacks.code_catalogue import CODE_ATTACKS
+from fedpriv.attacks.codes.knowledge import Decoded, Knowledge
+from fedpriv.attacks.codes.masks import overlap
 from fedpriv.catalogue import DATASETS
-from fedpriv.coders import INPUT
-from fedpriv.codes import Published
+from fedpriv.codes.coders import INPUT
+from fedpriv.codes.parties import labels_of, settings
+from fedpriv.codes.release import Published
 from fedpriv.errors import BadScenario
 from fedpriv.files import write_text
+from fedpriv.metrics.faces import Verifier, faces_like, verifier
 from fedpriv.metrics.features import cosine_similarity, scatter
-from fedpriv.parties import labels_of, settings
-from fedpriv.parts import dataset_of
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
-from fedpriv.verification import Verifier, faces_like, verifier
-from simulations.representation.knowledge import (
+from fedpriv.scenario.built import dataset_of
+from fedpriv.simulations.representation.knowledge import (
     curious_party,
     knowledge_of,
     noise_settings,
     oracle,
     true_masks,
 )
-from simulations.representation.pictures import save_pair
-from simulations.representation.scoring import (
+from fedpriv.simulations.representation.pictures import save_pair
+from fedpriv.simulations.representation.scoring import (
     Row,
     attribute_scores,
     sample_scores,

@@ -7,7 +7,7 @@ from pathlib import Path
 import matplotlib
 
 from fedpriv.files import whole
-from simulations.representation.pareto import Point
+from fedpriv.simulations.representation.pareto import Point
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt

@@ -5,12 +5,10 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from attacks.codes import Knowledge, NoiseSettings
-from clients.catalogue import PLUGINS
-from clients.plugins.ars import AdversarialSharing, mask_of
-from fedpriv.codes import Published
-from fedpriv.errors import BadOption
-from fedpriv.parties import (
+from fedpriv.attacks.codes.knowledge import Knowledge, NoiseSettings
+from fedpriv.clients.catalogue import PLUGINS
+from fedpriv.clients.plugins.ars import AdversarialSharing, mask_of
+from fedpriv.codes.parties import (
     coder_of,
     columns_of,
     holding_of,
@@ -19,9 +17,11 @@ from fedpriv.parties import (
     outsider_rows,
     settings,
 )
-from fedpriv.parts import dataset_of, loaded, training_samples
+from fedpriv.codes.release import Published
+from fedpriv.errors import BadOption
 from fedpriv.rng import seed_of
 from fedpriv.scenario import Scenario
+from fedpriv.scenario.built import dataset_of, loaded, training_samples
 from fedpriv.state import State
 from fedpriv.training import outputs
 

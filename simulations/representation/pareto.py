@@ -16,7 +16,7 @@ from fedpriv.files import write_text
 from fedpriv.metrics.tradeoff import pareto
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
-from simulations.representation.assess import table_text
+from fedpriv.simulations.representation.assess import table_text
 
 ANALYSES = ("mask-overlap",)  # told a part of what is secret: no attack
 Cells = Mapping[str, str]
@@ -142,7 +142,7 @@ def marked(points: Sequence[Point]) -> list[Point]:
 
 def write_pareto(folders: Sequence[Path], out: Path) -> list[Point]:
     """pareto.csv and pareto.png of the runs in `folders`, written into `out`."""
-    from simulations.representation.fronts import draw
+    from fedpriv.simulations.representation.fronts import draw
 
     points = points_in(folders)
     if not points:

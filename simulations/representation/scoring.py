@@ -7,15 +7,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fedpriv.codes.parties import columns_of, holding_of, is_vertical, settings
 from fedpriv.data.dataset import Dataset
+from fedpriv.metrics.faces import Verifier
 from fedpriv.metrics.features import cosine_similarity
 from fedpriv.metrics.images import mse, psnr, rmse, ssim
 from fedpriv.metrics.labels import f1, hit, mcc, rate_equal
-from fedpriv.parties import columns_of, holding_of, is_vertical, settings
-from fedpriv.parts import dataset_of
 from fedpriv.rng import generator
 from fedpriv.scenario import Scenario
-from fedpriv.verification import Verifier
+from fedpriv.scenario.built import dataset_of
 
 Row = dict[str, Any]
 

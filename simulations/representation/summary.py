@@ -8,8 +8,14 @@ from typing import Any
 from fedpriv.files import write_text
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
-from simulations.representation.assess import Row, assess, bytes_of, leakage_file, table_text
-from simulations.representation.pareto import points_in, write_pareto
+from fedpriv.simulations.representation.assess import (
+    Row,
+    assess,
+    bytes_of,
+    leakage_file,
+    table_text,
+)
+from fedpriv.simulations.representation.pareto import points_in, write_pareto
 
 SHOWN = {  # the columns of summary.csv that a terminal shows, and their heads
     "run": "run",

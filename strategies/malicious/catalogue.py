@@ -6,18 +6,19 @@ from typing import Any
 from flwr.serverapp.strategy import Strategy
 
 from fedpriv.errors import BadScenario
-from fedpriv.parts import dataset_of, model_of, test_samples
 from fedpriv.registry import Entry, Registry
 from fedpriv.scenario import Scenario
-from strategies.malicious.fishing import ClassFishing, FeatureFishing
-from strategies.malicious.imprint import Imprint
-from strategies.malicious.scaling import LossScaling
-from strategies.malicious.trap import TrapWeights
-from strategies.malicious.wrapper import Known, Malicious, Plant
-from strategies.roster import Roster
+from fedpriv.scenario.built import dataset_of, model_of, test_samples
+from fedpriv.strategies.malicious.fishing import ClassFishing, FeatureFishing
+from fedpriv.strategies.malicious.imprint import Imprint
+from fedpriv.strategies.malicious.scaling import LossScaling
+from fedpriv.strategies.malicious.trap import TrapWeights
+from fedpriv.strategies.malicious.wrapper import Known, Malicious, Plant
+from fedpriv.strategies.roster import Roster
 
 MALICIOUS: Registry[Plant] = Registry(
     "malicious server",
+    "malicious",
     {
         "imprint": Entry(Imprint, "bins of brightness in a linear layer", "Fowl et al. 2022"),
         "trap-weights": Entry(TrapWeights, "rows few samples pass", "Boenisch et al. 2023"),

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from fedpriv.errors import BadOption
 from fedpriv.state import State
-from strategies.malicious.layers import features, parts_of
-from strategies.malicious.wrapper import Known
+from fedpriv.strategies.malicious.layers import features, parts_of
+from fedpriv.strategies.malicious.wrapper import Known
 
 
 def fishing_head(weight: Tensor, row: Tensor, bias: float, target: int) -> tuple[Tensor, Tensor]:

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from fedpriv.errors import BadOption
 from fedpriv.state import State
-from strategies.malicious.layers import parts_of
-from strategies.malicious.wrapper import Known
+from fedpriv.strategies.malicious.layers import parts_of
+from fedpriv.strategies.malicious.wrapper import Known
 
 
 @dataclass(frozen=True)

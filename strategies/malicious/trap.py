@@ -8,8 +8,8 @@ from torch import Tensor
 from fedpriv.errors import BadOption
 from fedpriv.rng import generator
 from fedpriv.state import State
-from strategies.malicious.layers import features, opened, parts_of
-from strategies.malicious.wrapper import Known
+from fedpriv.strategies.malicious.layers import features, opened, parts_of
+from fedpriv.strategies.malicious.wrapper import Known
 
 QUIET = 1e-3  # the size of planted weights: an update of small weights is rounded less
 

@@ -10,8 +10,8 @@ from flwr.serverapp.strategy import Strategy
 from torch import Tensor, nn
 
 from fedpriv.state import State
+from fedpriv.strategies.wrapper import Wrapper
 from fedpriv.wire import record_of, state_in
-from strategies.wrapper import Wrapper
 
 log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fedpriv.gradients import gradient_of
-from fedpriv.observation import Observation
+from fedpriv.engine.gradients import gradient_of
+from fedpriv.evidence.observation import Observation
 from fedpriv.rng import generator
 from fedpriv.state import state_of
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from attacks.inference import (
+from fedpriv.attacks.inference.models import (
     auc,
     confidence,
     likelihood_ratio,
@@ -13,7 +13,7 @@ from attacks.inference import (
     trajectory,
     true_positives_at,
 )
-from attacks.tracing import trace
+from fedpriv.attacks.inference.owners import trace
 from fedpriv.errors import BadInput
 from fedpriv.rng import generator
 from fedpriv.state import state_of

@@ -5,19 +5,27 @@ from dataclasses import replace
 import pytest
 import torch
 
-from attacks.catalogue import ATTACKS
-from attacks.inversion.attack import GradientInversion, Stopping, _agreed
-from attacks.inversion.initialisers import INITIALISERS, box, given, tiled
-from attacks.inversion.labels import from_sign, known
-from attacks.inversion.lbfgs import lbfgs
-from attacks.inversion.optimizers import Setting, adam, annealed, boxed, decayed, sgd, signed
-from attacks.inversion.translation import moved
-from attacks.recipes import inversion
+from fedpriv.attacks.catalogue import ATTACKS
+from fedpriv.attacks.inversion.attack import GradientInversion, Stopping, _agreed
+from fedpriv.attacks.inversion.initialisers import INITIALISERS, box, given, tiled
+from fedpriv.attacks.inversion.labels import from_sign, known
+from fedpriv.attacks.inversion.lbfgs import lbfgs
+from fedpriv.attacks.inversion.optimizers import (
+    Setting,
+    adam,
+    annealed,
+    boxed,
+    decayed,
+    sgd,
+    signed,
+)
+from fedpriv.attacks.inversion.recipes import inversion
+from fedpriv.attacks.inversion.translation import moved
+from fedpriv.engine.gradients import l2
 from fedpriv.errors import BadObservation, BadOption
-from fedpriv.gradients import l2
+from fedpriv.evidence.victims import stack
 from fedpriv.rng import generator
 from fedpriv.state import state_of
-from fedpriv.victims import stack
 
 from .conftest import observe, pictures, psnr, smooth_net
 
@@ -281,7 +289,7 @@ def test_matching_where_shared_beats_matching_zeros():
 def test_replay_beats_the_mean_gradient():
     x, y = pictures(4)
     net = smooth_net()
-    from fedpriv.observation import Observation
+    from fedpriv.evidence.observation import Observation
 
     blank = Observation(
         sent=state_of(net),
@@ -296,7 +304,8 @@ def test_replay_beats_the_mean_gradient():
         model=net,
     )
     order = y.argsort()
-    moved = blank.update_at(x[order], y[order])
+    moved = stack([blank]).update_at(x[order][None], y[order][None])
+    moved = {key: value[0] for key, value in moved.items()}
     seen = replace(blank, received={k: v.double() + moved[k] for k, v in blank.sent.items()})
     options = {"steps": 80, "tv": 1e-4, "box": True, "schedule": "cosine", "lr": 0.05}
     label = known(y[order][None])

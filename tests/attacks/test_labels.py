@@ -4,14 +4,14 @@ import pytest
 import torch
 from torch import nn
 
-from attacks.head import head_of
-from attacks.inversion.features import features_of
-from attacks.inversion.labels import class_counts, from_sign
-from attacks.membership import alignment, present_classes, reconstructed_labels
+from fedpriv.attacks.analytic.head import head_of
+from fedpriv.attacks.inference.updates import alignment, present_classes, reconstructed_labels
+from fedpriv.attacks.inversion.features import features_of
+from fedpriv.attacks.inversion.labels import class_counts, from_sign
+from fedpriv.engine.gradients import gradient_of
 from fedpriv.errors import BadObservation
-from fedpriv.gradients import gradient_of
-from fedpriv.reconstruction import Reconstruction
-from fedpriv.victims import stack
+from fedpriv.evidence.claims import Reconstruction
+from fedpriv.evidence.victims import stack
 
 from .conftest import CLASSES, observe, pictures, smooth_net, weighted
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from attacks.catalogue import ATTACKS
-from attacks.linear import error_bound, solution
+from fedpriv.attacks.analytic.linear import error_bound, solution
+from fedpriv.attacks.catalogue import ATTACKS
 from fedpriv.errors import BadObservation
 
 from .conftest import CLASSES, observe, pictures, psnr, weighted

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from attacks.preflight import preflight, preflight_all
-from fedpriv.observation import Observation
+from fedpriv.attacks.preflight import preflight, preflight_all
+from fedpriv.evidence.observation import Observation
 from fedpriv.state import state_of
 
 from .conftest import CLASSES, observe, pictures, smooth_net, weighted

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from attacks.attributes import AttributeAttack, FeatureAttack
-from attacks.code_catalogue import CODE_ATTACKS
-from attacks.codes import Knowledge, NoiseSettings
-from attacks.decoder import DecoderAttack, TakeAsIs, substitute, training_codes
-from attacks.masks import (
+from fedpriv.attacks.code_catalogue import CODE_ATTACKS
+from fedpriv.attacks.codes.attributes import AttributeAttack, FeatureAttack
+from fedpriv.attacks.codes.decoder import DecoderAttack, TakeAsIs, substitute, training_codes
+from fedpriv.attacks.codes.knowledge import Knowledge, NoiseSettings
+from fedpriv.attacks.codes.masks import (
     MaskOverlap,
     MaskReading,
     MaskSearch,
@@ -19,9 +19,9 @@ from attacks.masks import (
     overlap,
     read_mask,
 )
-from fedpriv.coders import mlp_coder
+from fedpriv.codes.coders import mlp_coder
+from fedpriv.codes.perturbation import budget, misleading, random_mask
 from fedpriv.errors import BadOption
-from fedpriv.perturbation import budget, misleading, random_mask
 from fedpriv.rng import generator
 from fedpriv.training import outputs
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from attacks.catalogue import ATTACKS
-from attacks.inversion.attack import Seen
-from fedpriv.observation import Observation
-from fedpriv.victims import Victims
+from fedpriv.attacks.catalogue import ATTACKS
+from fedpriv.attacks.inversion.attack import Seen
+from fedpriv.evidence.observation import Observation
+from fedpriv.evidence.victims import Victims
 
 from .conftest import CLASSES, observe, pictures, psnr, weighted
 

@@ -15,7 +15,7 @@ import pytest
 
 from fedpriv.report.page import write_report
 from fedpriv.scenario import from_tables
-from simulations.api import run
+from fedpriv.simulations.api import run
 
 SCENARIO = {
     "name": "seen",

@@ -5,10 +5,10 @@ import torch
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from torch.nn.functional import cross_entropy
 
-from clients.app import app
-from fedpriv.parts import first_state, loaded, model_of
+from fedpriv.clients.app import app
+from fedpriv.evidence.truth import Truth
 from fedpriv.scenario import from_tables
-from fedpriv.truth import Truth
+from fedpriv.scenario.built import first_state, loaded, model_of
 from fedpriv.wire import record_of, state_in
 
 
@@ -87,7 +87,8 @@ def test_the_truth_is_for_its_owner_only(tiny, tmp_path):
 def test_a_client_that_drew_no_sample_answers_and_has_nothing_to_keep(tiny, tmp_path, monkeypatch):
     nobody = [torch.empty(0, dtype=torch.long)]
     monkeypatch.setattr(
-        "clients.plugins.differential_privacy.poisson", lambda rate, steps: lambda job: nobody
+        "fedpriv.clients.plugins.differential_privacy.poisson",
+        lambda rate, steps: lambda job: nobody,
     )
     asked(tiny, tmp_path, [{"name": "dp", "noise-multiplier": 1.0}])
     assert list(tmp_path.iterdir()) == []

@@ -7,17 +7,17 @@ import pytest
 import torch
 from flwr.app import Context, RecordDict
 
-from clients.audit import Watch
-from clients.catalogue import PLUGINS, plugin_of
-from clients.job import fit, make_job
-from clients.plugins.augmentation import Augmentation, augmented
+from fedpriv.clients.catalogue import PLUGINS, plugin_of
+from fedpriv.clients.job import fit, make_job
+from fedpriv.clients.plugins.augmentation import Augmentation, augmented
+from fedpriv.clients.truth import Watch
 from fedpriv.errors import BadData, BadFolder, BadOption
-from fedpriv.parts import dataset_of, first_state
 from fedpriv.policies import Policy
 from fedpriv.policies.policy_set import PolicySet, named
 from fedpriv.rng import generator
 from fedpriv.scenario import from_tables
-from fedpriv.sections import Spec
+from fedpriv.scenario.built import dataset_of, first_state
+from fedpriv.scenario.sections import Spec
 
 
 def job_of(tiny, server_round=1, **sections):

@@ -5,11 +5,11 @@ import torch
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from torch.nn.functional import cross_entropy
 
-from clients.app import app
-from clients.job import make_job, own_split, shuffled
-from clients.plugin import PrivacyPlugin, chain
-from fedpriv.parts import first_state, loaded, model_of, shares_of, training_samples
+from fedpriv.clients.app import app
+from fedpriv.clients.job import make_job, own_split, shuffled
+from fedpriv.clients.plugin import PrivacyPlugin, chain
 from fedpriv.scenario import from_tables
+from fedpriv.scenario.built import first_state, loaded, model_of, shares_of, training_samples
 from fedpriv.state import state_of
 from fedpriv.wire import record_of, state_in
 
@@ -168,7 +168,7 @@ def test_a_chain_is_its_plugins_in_order(tiny):
 
 
 def test_a_real_client_draws_its_own_secret_and_keeps_it(tiny):
-    from clients.secret import secret_of
+    from fedpriv.clients.protection.secret import secret_of
 
     first, second = context_of(tiny), context_of(tiny)
     del first.node_config["secret-seed"], second.node_config["secret-seed"]
@@ -179,7 +179,7 @@ def test_training_leaves_the_received_state_untouched(tiny):
     start = first_state(tiny)
     job = make_job(tiny, start, 1, context_of(tiny))
     before = {key: value.clone() for key, value in start.items()}
-    from clients.job import fit
+    from fedpriv.clients.job import fit
 
     fit(job, chain().on_batch)
     assert all(torch.equal(before[key], job.start[key]) for key in before)

@@ -5,11 +5,11 @@ import torch
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from opacus.accountants import RDPAccountant
 
-from clients.app import app
-from clients.job import make_job
-from clients.plugins.differential_privacy import DifferentialPrivacy, poisson, turns_of
-from fedpriv.parts import first_state, shares_of
+from fedpriv.clients.app import app
+from fedpriv.clients.job import make_job
+from fedpriv.clients.plugins.differential_privacy import DifferentialPrivacy, poisson, turns_of
 from fedpriv.scenario import from_tables
+from fedpriv.scenario.built import first_state, shares_of
 from fedpriv.wire import record_of, state_in
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")

@@ -7,8 +7,8 @@ from flwr.cli.build import build_fab_from_files
 from flwr.supercore.constant import TaskType
 from flwr.supercore.superexec.executor.types import ExecutionSpec, LaunchResultStatus
 
-from clients.bundle import digest_of, own_bundle
-from clients.executor import ForkExecutor, check_bundle, trusted_bundles
+from fedpriv.clients.protection.bundle import digest_of, own_bundle
+from fedpriv.clients.protection.executor import ForkExecutor, check_bundle, trusted_bundles
 from fedpriv.errors import BadOption, Refused
 
 
@@ -56,9 +56,9 @@ def test_an_owner_can_trust_more(how, tmp_path, monkeypatch):
 def test_a_bundle_with_code_does_not_find_ours_loaded(monkeypatch):
     loaded = dict(sys.modules)
     monkeypatch.setattr(sys, "modules", loaded)
-    assert "clients.bundle" in loaded
+    assert "fedpriv.clients.protection.bundle" in loaded
     check_bundle(foreign_bundle(), None)
-    assert "clients.bundle" not in loaded and "torch" in loaded
+    assert "fedpriv.clients.protection.bundle" not in loaded and "torch" in loaded
 
 
 def test_what_is_no_digest_is_named():

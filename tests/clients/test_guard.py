@@ -4,8 +4,8 @@ import pytest
 import torch
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
-from clients.app import app
-from clients.plugins.guard import (
+from fedpriv.clients.app import app
+from fedpriv.clients.plugins.guard import (
     Guard,
     always_on,
     change,
@@ -18,18 +18,18 @@ from clients.plugins.guard import (
     size_of,
 )
 from fedpriv.errors import BadOption
-from fedpriv.parts import (
+from fedpriv.scenario import from_tables
+from fedpriv.scenario.built import (
     dataset_of,
     first_state,
     loaded,
     model_of,
     training_samples,
 )
-from fedpriv.parts import test_samples as server_samples
-from fedpriv.scenario import from_tables
+from fedpriv.scenario.built import test_samples as server_samples
+from fedpriv.strategies.malicious.catalogue import MALICIOUS
+from fedpriv.strategies.malicious.wrapper import Known
 from fedpriv.wire import Memory, record_of, state_in
-from strategies.malicious.catalogue import MALICIOUS
-from strategies.malicious.wrapper import Known
 
 
 def scenario_of(model="mlp", **guard):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
-from clients.persistence import persistent
+from fedpriv.clients.protection.persistence import persistent
 from fedpriv.errors import BadFolder
 from fedpriv.wire import Memory
 

@@ -6,13 +6,13 @@ import torch
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.common.serde import recorddict_to_proto
 
-from clients.app import app
-from clients.catalogue import PLUGINS, plugin_of
-from clients.job import make_job, shuffled
+from fedpriv.clients.app import app
+from fedpriv.clients.catalogue import PLUGINS, plugin_of
+from fedpriv.clients.job import make_job, shuffled
 from fedpriv.errors import BadOption
-from fedpriv.parts import first_state, training_samples
 from fedpriv.scenario import from_tables
-from fedpriv.sections import Spec
+from fedpriv.scenario.built import first_state, training_samples
+from fedpriv.scenario.sections import Spec
 from fedpriv.wire import record_of, state_in
 
 SECRET = 3_141_592_653_589_793_238

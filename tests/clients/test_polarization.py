@@ -6,18 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from clients.app import app
-from clients.job import make_job
-from clients.plugins.polarization import (
+from fedpriv.catalogue import MODELS
+from fedpriv.clients.app import app
+from fedpriv.clients.job import make_job
+from fedpriv.clients.plugins.polarization import (
     SecretPolarization,
     TwoHeads,
     class_codes,
     polarization_loss,
 )
-from fedpriv.catalogue import MODELS
 from fedpriv.models.heads import last_linear
-from fedpriv.parts import first_state
 from fedpriv.scenario import from_tables
+from fedpriv.scenario.built import first_state
 from fedpriv.wire import MEMORY, record_of, state_in
 
 

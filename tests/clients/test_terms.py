@@ -5,7 +5,7 @@ import sys
 import pytest
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
-from clients.terms import on_own_terms, terms_in
+from fedpriv.clients.protection.terms import on_own_terms, terms_in
 from fedpriv.errors import BadScenario
 from fedpriv.scenario import Scenario, from_tables
 

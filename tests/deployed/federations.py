@@ -6,8 +6,8 @@ from pathlib import Path
 
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables
-from simulations.deploy.processes import Processes
-from simulations.deploy.submission import carried_out, submitted
+from fedpriv.simulations.deploy.processes import Processes
+from fedpriv.simulations.deploy.submission import carried_out, submitted
 
 FILE = Path(__file__).parents[2] / "docker-compose.yml"
 PATIENCE = 900.0

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from clients.plugin import PrivacyPlugin
+from fedpriv.clients.plugin import PrivacyPlugin
 
 
 @dataclass(frozen=True)

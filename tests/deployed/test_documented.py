@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from simulations.deploy.processes import Processes
+from fedpriv.simulations.deploy.processes import Processes
 
 ROOT = Path(__file__).parents[2]
 PAGES = [page for page in ("README.md", "docs/deployment.md") if (ROOT / page).exists()]

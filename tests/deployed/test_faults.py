@@ -9,7 +9,7 @@ import pytest
 import yaml
 from federations import FILE, InBackground, run, small, until
 
-from simulations.deploy.local import free_ports
+from fedpriv.simulations.deploy.local import free_ports
 
 LONG = {"clients": 3, "rounds": 4, "timeout": 45.0}
 
@@ -141,7 +141,7 @@ def test_a_cut_between_one_supernode_and_the_superlink_heals(breakable, tmp_path
     (tmp_path / ".env").write_text((FILE.parent / ".env").read_text())
 
     def connect():
-        from simulations.deploy.state import deployment_in
+        from fedpriv.simulations.deploy.state import deployment_in
 
         def known():
             found = deployment_in(tmp_path / "deployment")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from federations import InBackground, run, small
 
-from clients.persistence import read as read_memory
+from fedpriv.clients.protection.persistence import read as read_memory
 from fedpriv.scenario import from_tables, read
 from fedpriv.wire import MEMORY
 

@@ -8,9 +8,9 @@ from federations import run, small
 from flwr.cli.build import build_fab_from_files
 
 from fedpriv.errors import WorkFailed
-from simulations.deploy.control import Control
-from simulations.deploy.keys import make_keys
-from simulations.deploy.local import program
+from fedpriv.simulations.deploy.control import Control
+from fedpriv.simulations.deploy.keys import make_keys
+from fedpriv.simulations.deploy.local import program
 
 FOREIGN = """
 [project]
@@ -19,7 +19,7 @@ version = "1.0.0"
 [tool.flwr.app]
 publisher = "somebody"
 [tool.flwr.app.components]
-serverapp = "strategies.app:app"
+serverapp = "fedpriv.strategies.app:app"
 clientapp = "foreign:app"
 [tool.flwr.app.config]
 scenario = "quickstart"

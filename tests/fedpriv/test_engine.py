@@ -4,15 +4,15 @@ import pytest
 import torch
 from torch import nn
 
-from fedpriv import gradients
 from fedpriv.catalogue import MODELS
+from fedpriv.engine import gradients
 from fedpriv.engine.explicit import explicit_engine
-from fedpriv.engine.memory import bytes_per_victim, keep_pages, rows_that_fit
-from fedpriv.gradients import dense, gradient_of
-from fedpriv.observation import Observation
+from fedpriv.engine.gradients import dense, gradient_of
+from fedpriv.engine.memory import keep_pages
+from fedpriv.evidence.observation import Observation
+from fedpriv.evidence.victims import Victims, stack
 from fedpriv.rng import generator
 from fedpriv.state import state_of
-from fedpriv.victims import Victims, stack
 
 DISTANCES = ["l2", "l1", "cosine", "layerwise_cosine"]
 
@@ -202,7 +202,7 @@ def test_models_that_differ_take_the_general_path():
 
 def test_memory_bounds_the_rows():
     victims = stack(observed(NETS["convnet"]()))
-    need = bytes_per_victim(victims)
-    assert rows_that_fit(victims, 10 * need / 2**30) == 10
-    assert rows_that_fit(victims, 1e-9) == 1
+    need = victims.bytes_each()
+    assert victims.that_fit(10 * need / 2**30) == 10
+    assert victims.that_fit(1e-9) == 1
     keep_pages()

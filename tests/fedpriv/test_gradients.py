@@ -5,8 +5,8 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from fedpriv import gradients
-from fedpriv.gradients import Outer, as_trained, gradient_of, gradients_at, soft
+from fedpriv.engine import gradients
+from fedpriv.engine.gradients import Outer, as_trained, gradient_of, gradients_at, soft
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from typing import Literal
 
 import pytest
 
-from fedpriv.binding import bound, call
 from fedpriv.errors import BadOption
 from fedpriv.registry import Entry, Registry
+from fedpriv.scenario.binding import bound, call
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Thing:
     max_steps: int | None = None
 
 
-THINGS = Registry("thing", {"thing": Entry(Thing, "a thing", "none")})
+THINGS = Registry("thing", "things", {"thing": Entry(Thing, "a thing", "none")})
 
 
 def test_kebab_case_and_lists_become_what_the_builder_takes():

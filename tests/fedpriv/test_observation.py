@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from fedpriv.errors import BadInput, BadObservation
-from fedpriv.observation import Observation, load_folder
-from fedpriv.reconstruction import Reconstruction
+from fedpriv.evidence.claims import Reconstruction
+from fedpriv.evidence.observation import Observation, load_folder
+from fedpriv.evidence.victims import alike, stack
 from fedpriv.state import state_of
-from fedpriv.victims import alike, stack
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 from torch.nn.functional import cosine_similarity, cross_entropy
 
+from fedpriv.engine.gradients import dense, gradient_of
 from fedpriv.errors import BadData
-from fedpriv.gradients import dense, gradient_of
 from fedpriv.policies import Policy
 from fedpriv.policies import scorer as scorer_module
 from fedpriv.policies.accuracy_score import accuracy_score, correlation_score, jacobian

@@ -5,7 +5,8 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from fedpriv.adversarial import (
+from fedpriv.codes.coders import classifier, mlp_coder
+from fedpriv.codes.games import (
     Players,
     Stage,
     alternate,
@@ -17,7 +18,6 @@ from fedpriv.adversarial import (
     ran_stages,
     several_tasks,
 )
-from fedpriv.coders import classifier, mlp_coder
 from fedpriv.errors import WorkFailed
 
 

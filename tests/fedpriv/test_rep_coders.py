@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch.nn.functional import mse_loss
 
-from fedpriv.coders import CODERS, classifier, critic, mlp_coder
-from fedpriv.decoding import (
+from fedpriv.catalogue import AUTOENCODERS
+from fedpriv.codes.coders import classifier, critic, mlp_coder
+from fedpriv.codes.decoding import (
     Critic,
     critic_loss,
     decoded,
@@ -23,7 +24,7 @@ from fedpriv.rng import generator
     [("mlp", (1, 12, 12)), ("mlp", (13,)), ("conv", (3, 16, 16)), ("conv", (2, 20))],
 )
 def test_a_decoder_of_any_layer_gives_samples_back(name, shape):
-    coder = CODERS.build(name, {}, shape=shape)
+    coder = AUTOENCODERS.build(name, {}, shape=shape)
     x = torch.randn(3, *shape)
     for layer in coder.layers:
         z = coder.encoder(layer)(x)
@@ -34,14 +35,14 @@ def test_a_decoder_of_any_layer_gives_samples_back(name, shape):
 
 
 def test_a_wrong_layer_is_named_with_the_choices():
-    coder = CODERS.build("conv", {}, shape=(3, 16, 16))
+    coder = AUTOENCODERS.build("conv", {}, shape=(3, 16, 16))
     with pytest.raises(BadOption, match="Did you mean 'conv1'.*input, conv1, conv2, conv3, fc"):
         coder.encoder("conv11")
 
 
 def test_convolutions_refuse_tables():
     with pytest.raises(BadOption, match="images or signals"):
-        CODERS.build("conv", {}, shape=(13,))
+        AUTOENCODERS.build("conv", {}, shape=(13,))
 
 
 def test_a_decoder_learns_to_undo_an_encoder():

@@ -5,9 +5,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedpriv.codes import Published, Shared, places, pooled, side_by_side
+from fedpriv.codes.parties import columns_of, holding_of, labels_of, outsider_rows, task_labels
+from fedpriv.codes.release import Published, Shared, places, pooled, side_by_side
 from fedpriv.errors import BadInput, BadObservation
-from fedpriv.parties import columns_of, holding_of, labels_of, outsider_rows, task_labels
 from fedpriv.scenario import Scenario, from_tables
 
 

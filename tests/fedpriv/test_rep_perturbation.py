@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from fedpriv.errors import BadOption
-from fedpriv.perturbation import (
+from fedpriv.codes.perturbation import (
     blended,
     budget,
     half_and_half,
@@ -17,6 +16,7 @@ from fedpriv.perturbation import (
     spread,
     toward,
 )
+from fedpriv.errors import BadOption
 
 
 def world(

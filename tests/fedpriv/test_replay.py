@@ -6,11 +6,11 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from fedpriv.eager import skip_compiler
+from fedpriv.engine.replay import batches, step_rule
 from fedpriv.errors import BadObservation
-from fedpriv.observation import Observation
-from fedpriv.replay import batches, step_rule
+from fedpriv.evidence.observation import Observation
+from fedpriv.evidence.victims import stack
 from fedpriv.state import state_of
-from fedpriv.victims import stack
 
 skip_compiler()
 
@@ -59,7 +59,7 @@ def test_it_is_what_the_client_does(name):
         model=net,
         **facts,
     )
-    found = seen.update_at(x, y)
+    found = {key: value[0] for key, value in stack([seen]).update_at(x[None], y[None]).items()}
     for key, value in seen.delta.items():
         torch.testing.assert_close(found[key], value, atol=2e-5, rtol=1e-3)
 

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 import torch
 
-from fedpriv.reconstruction import Reconstruction
+from fedpriv.evidence.claims import Reconstruction
+from fedpriv.evidence.truth import Truth
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables
-from fedpriv.truth import Truth
 
 MakeRun = Callable[..., RunFolder]
 

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from fedpriv.errors import BadFolder
-from fedpriv.reconstruction import Reconstruction
+from fedpriv.evidence.claims import Reconstruction
+from fedpriv.evidence.truth import Truth
 from fedpriv.report.charts import accuracy_by_round, leakage_by_round
 from fedpriv.report.figures import save_grid
 from fedpriv.report.gallery import Pairs, picture_uri, tiles
@@ -17,7 +18,6 @@ from fedpriv.report.leakage import measure
 from fedpriv.report.page import page_of, write_report
 from fedpriv.report.reading import read_material
 from fedpriv.runfolder import RunFolder
-from fedpriv.truth import Truth
 
 
 class Seen(HTMLParser):

@@ -4,7 +4,7 @@ import pytest
 
 import fedpriv
 from fedpriv.errors import BadFolder, BadOption, BadScenario
-from simulations.api import scenario_of
+from fedpriv.simulations.api import scenario_of
 
 
 def test_a_run_from_python(tiny, tmp_path):

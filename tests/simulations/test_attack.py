@@ -12,21 +12,21 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, RecordDict
 from flwr.serverapp.strategy import FedAvg
 from typer.testing import CliRunner
 
-import simulations.cli as cli
+import fedpriv.simulations.cli as cli
 from fedpriv.errors import BadFolder, BadObservation, BadOption, BadScenario
-from fedpriv.observation import Observation
-from fedpriv.reconstruction import Reconstruction
+from fedpriv.evidence.claims import Reconstruction
+from fedpriv.evidence.observation import Observation
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables
-from fedpriv.sections import Attack
-from simulations.attack import attack_run, input_shape_of, labels_of
-from simulations.backends import InlineBackend
-from simulations.checks import check
-from simulations.grid import SimulationGrid
-from simulations.pipeline import run_all
-from simulations.recordings import attacks_named, facts_from, opened
-from simulations.sweep_training import Snapshot
-from strategies import Curious, record_to
+from fedpriv.scenario.sections import Attack
+from fedpriv.simulations.checks import check
+from fedpriv.simulations.federation.backends import InlineBackend
+from fedpriv.simulations.federation.grid import SimulationGrid
+from fedpriv.simulations.judging.attacking import attack_run, input_shape_of, labels_of
+from fedpriv.simulations.judging.recordings import attacks_named, facts_from, opened
+from fedpriv.simulations.pipeline import run_all
+from fedpriv.simulations.sweep.training import Snapshot
+from fedpriv.strategies import Curious, record_to
 
 THEIR_APP = '''
 """A Flower app in the style of Flower's quickstart; it has never heard of fedpriv."""

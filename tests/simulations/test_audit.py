@@ -7,11 +7,11 @@ import pytest
 from fedpriv.errors import BadOption
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables
-from simulations.api import load
-from simulations.audit import audit, battery
-from simulations.audit.battery import Cell, cells, methods_on, milestones
-from simulations.audit.ladder import Tried, candidates, cheapest
-from simulations.audit.probe import Pace, Starts, as_in_training, variant
+from fedpriv.simulations.api import load
+from fedpriv.simulations.audit import audit, battery
+from fedpriv.simulations.audit.battery import Cell, cells, methods_on, milestones
+from fedpriv.simulations.audit.ladder import Tried, candidates, cheapest
+from fedpriv.simulations.audit.probe import Pace, Starts, as_in_training, variant
 
 SMALL = {
     "name": "small",

@@ -2,12 +2,12 @@
 
 import pytest
 
-from clients.plugins.differential_privacy import spent
-from fedpriv.parts import shares_of
+from fedpriv.clients.plugins.differential_privacy import spent
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables
-from simulations.run import simulate
-from simulations.sweep_training import Snapshot
+from fedpriv.scenario.built import shares_of
+from fedpriv.simulations.federation.run import simulate
+from fedpriv.simulations.sweep.training import Snapshot
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from fedpriv.scenario import builtin
-from simulations.cli import main
+from fedpriv.simulations.cli import main
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_an_interrupted_sweep_names_the_command_that_goes_on_with_it(
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("simulations.sweep.sweep", interrupted)
+    monkeypatch.setattr("fedpriv.simulations.sweep.sweep.sweep", interrupted)
     given = ("--profile", "small", "--set", "sweep.victims=4")
     code, _, err = fedpriv("sweep", "ats-table1", *given, "--out", tmp_path / "S")
     assert code == 130

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from simulations.deploy.compose import read_compose
-from simulations.deploy.local import Here, assigned, names_of
-from simulations.deploy.variables import BadCompose, interpolated
+from fedpriv.simulations.deploy.compose import read_compose
+from fedpriv.simulations.deploy.local import Here, assigned, names_of
+from fedpriv.simulations.deploy.variables import BadCompose, interpolated
 
 FILE = Path(__file__).parents[2] / "docker-compose.yml"
 
@@ -27,7 +27,7 @@ def test_every_profile_is_a_federation_of_three_clients(profile):
     services = read_compose(FILE, {"COMPOSE_PROFILES": profile})
     commands = [" ".join(service.command) for service in services]
     assert sum("flower-supernode" in command for command in commands) == 3
-    assert sum("clients.executor" in command for command in commands) == 3
+    assert sum("fedpriv.clients.protection.executor" in command for command in commands) == 3
     assert sum("flower-superlink" in command for command in commands) == 1
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fedpriv.errors import WorkFailed
-from simulations.deploy.docker import Containers, engine_answers
+from fedpriv.simulations.deploy.docker import Containers, engine_answers
 
 FILE = Path(__file__).parents[2] / "docker-compose.yml"
 FAKE = f"""#!{sys.executable}

@@ -7,8 +7,8 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 
-from simulations.deploy.enrol import key_in
-from simulations.deploy.keys import make_keys
+from fedpriv.simulations.deploy.enrol import key_in
+from fedpriv.simulations.deploy.keys import make_keys
 
 
 def made(folder):

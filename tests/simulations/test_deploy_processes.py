@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from fedpriv.errors import BadFolder, BadInput, WorkFailed
-from simulations.deploy.processes import Processes
-from simulations.deploy.state import alive
+from fedpriv.simulations.deploy.processes import Processes
+from fedpriv.simulations.deploy.state import alive
 
 pytestmark = pytest.mark.slow
 LASTING = ["python", "-c", "import time; time.sleep(600)"]

@@ -8,7 +8,7 @@ from PIL import Image
 
 from fedpriv.errors import BadOption
 from fedpriv.runfolder import RunFolder
-from simulations.export import to_mlflow, to_tensorboard
+from fedpriv.simulations.export import to_mlflow, to_tensorboard
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from rich.console import Console
 
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables
-from simulations.progress import PlainLines
-from simulations.run import simulate
+from fedpriv.simulations.federation.progress import PlainLines
+from fedpriv.simulations.federation.run import simulate
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -31,7 +31,7 @@ def run(scenario, path, **options):
 
 @pytest.fixture(scope="module")
 def ray():
-    from simulations.cluster import cluster
+    from fedpriv.simulations.federation.cluster import cluster
 
     with cluster(cpus=2):
         import ray
@@ -46,7 +46,7 @@ def test_ray_gives_the_bytes_of_inline(ray, tiny, tmp_path):
 
 
 def test_a_killed_client_is_named_and_the_run_goes_on(ray, tiny, tmp_path, monkeypatch):
-    from simulations.actors import ActorBackend
+    from fedpriv.simulations.federation.actors import ActorBackend
 
     killed = []
 
@@ -57,7 +57,7 @@ def test_a_killed_client_is_named_and_the_run_goes_on(ray, tiny, tmp_path, monke
                 ray.kill(killed[0])
             return super().process_message(message, context)
 
-    monkeypatch.setattr("simulations.actors.ActorBackend", Fragile)
+    monkeypatch.setattr("fedpriv.simulations.federation.actors.ActorBackend", Fragile)
     rounds = run(changed(tiny, backend="ray"), tmp_path / "ray").rounds()
     assert [failure["why"] for failure in rounds[0]["failed"]] == [
         "WorkFailed: the client's process died"
@@ -70,12 +70,12 @@ def test_a_client_that_hangs_is_left_behind(ray, tiny, tmp_path):
     from flwr.app import ConfigRecord, Message, RecordDict
     from flwr.clientapp import ClientApp
 
-    from clients.app import app as honest
-    from fedpriv.parts import first_state
+    from fedpriv.clients.app import app as honest
+    from fedpriv.scenario.built import first_state
+    from fedpriv.simulations.federation.actors import ActorBackend
+    from fedpriv.simulations.federation.contexts import contexts_of
+    from fedpriv.simulations.federation.grid import SimulationGrid
     from fedpriv.wire import record_of
-    from simulations.actors import ActorBackend
-    from simulations.contexts import contexts_of
-    from simulations.grid import SimulationGrid
 
     def slow_app():
         app = ClientApp()
@@ -112,8 +112,8 @@ cluster.wait_for_nodes(timeout=120)
 from rich.console import Console
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
-from simulations.progress import PlainLines
-from simulations.run import simulate
+from fedpriv.simulations.federation.progress import PlainLines
+from fedpriv.simulations.federation.run import simulate
 import ray
 scenario = Scenario.of({"scenario": sys.argv[1]})
 simulate(scenario, RunFolder(Path(sys.argv[2])), PlainLines(Console(quiet=True)), ray_address=cluster.address)
@@ -177,6 +177,6 @@ def test_ctrl_c_leaves_a_folder_that_resumes_to_the_same_weights(tiny, tmp_path)
 START = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from simulations.cli import main
+from fedpriv.simulations.cli import main
 main()
 """

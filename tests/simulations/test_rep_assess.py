@@ -10,17 +10,17 @@ from rich.console import Console
 
 from fedpriv.data.synthetic import synthetic
 from fedpriv.errors import BadFolder, BadOption
+from fedpriv.metrics.faces import faces_like, grey, verifier
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables, merged, read
-from fedpriv.verification import faces_like, grey, verifier
-from simulations.pipeline import run_all
-from simulations.progress import PlainLines
-from simulations.representation.assess import applies, mean_rows, spelled
-from simulations.representation.knowledge import knowledge_of, noise_settings, true_masks
-from simulations.representation.pareto import marked, points_in, strongest, write_pareto
-from simulations.representation.scoring import category_hits, victims_of
-from simulations.representation.summary import leakage_of
-from simulations.variants import variants_of
+from fedpriv.simulations.federation.progress import PlainLines
+from fedpriv.simulations.pipeline import run_all
+from fedpriv.simulations.representation.assess import applies, mean_rows, spelled
+from fedpriv.simulations.representation.knowledge import knowledge_of, noise_settings, true_masks
+from fedpriv.simulations.representation.pareto import marked, points_in, strongest, write_pareto
+from fedpriv.simulations.representation.scoring import category_hits, victims_of
+from fedpriv.simulations.representation.summary import leakage_of
+from fedpriv.simulations.variants import variants_of
 
 TABLES = {
     "name": "codes",
@@ -103,7 +103,7 @@ def test_an_assessment_is_read_back_instead_of_done_again(finished):
 
 
 def test_the_attacker_is_told_nothing_of_its_victims_samples(finished):
-    from fedpriv.codes import Published
+    from fedpriv.codes.release import Published
 
     place = RunFolder(finished[0] / "ars")
     scenario = place.scenario()
@@ -224,9 +224,9 @@ SCENARIOS = (
 @pytest.mark.parametrize("name", SCENARIOS)
 @pytest.mark.parametrize("profile", ["small", "paper"])
 def test_the_papers_scenarios_name_plugins_and_attacks_that_exist(name, profile):
-    from attacks.code_catalogue import CODE_ATTACKS
-    from clients.catalogue import plugin_of
+    from fedpriv.attacks.code_catalogue import CODE_ATTACKS
     from fedpriv.catalogue import AUTOENCODERS
+    from fedpriv.clients.catalogue import plugin_of
 
     for _, variant in variants_of(read(name, profile=profile)):
         plugin_of(variant.plugins)

@@ -7,9 +7,9 @@ from rich.console import Console
 
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario, from_tables, merged
-from simulations.cluster import cluster
-from simulations.progress import PlainLines
-from simulations.run import simulate
+from fedpriv.simulations.federation.cluster import cluster
+from fedpriv.simulations.federation.progress import PlainLines
+from fedpriv.simulations.federation.run import simulate
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -8,12 +8,12 @@ import torch
 from rich.console import Console
 
 from fedpriv.errors import BadFolder, WorkFailed
-from fedpriv.parts import shares_of
 from fedpriv.runfolder import RunFolder, load_state
 from fedpriv.scenario import from_tables
-from simulations.backends import chosen
-from simulations.progress import LiveBar, PlainLines
-from simulations.run import simulate
+from fedpriv.scenario.built import shares_of
+from fedpriv.simulations.federation.backends import chosen
+from fedpriv.simulations.federation.progress import LiveBar, PlainLines
+from fedpriv.simulations.federation.run import simulate
 
 
 class Quiet(PlainLines):
@@ -170,7 +170,7 @@ def test_a_terminal_gets_a_bar(tiny, tmp_path):
 
 
 def test_data_are_read_and_partitioned_once(tiny, tmp_path):
-    from fedpriv import parts
+    from fedpriv.scenario import built as parts
 
     parts._dataset.cache_clear()
     parts._shares.cache_clear()

@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from fedpriv.errors import BadInput, BadOption, GateCrossed
+from fedpriv.evidence.claims import Reconstruction
+from fedpriv.evidence.truth import Truth
 from fedpriv.metrics.tradeoff import ppc
-from fedpriv.reconstruction import Reconstruction
 from fedpriv.report.figures import grid, save_grid, save_ppc
-from fedpriv.truth import Truth
-from simulations.gate import check, gates_of, parsed
-from simulations.scoring import scored, trace, write_scores
-from simulations.sweep_tables import EQUAL_M, averaged, caps, markdown, write_tables
+from fedpriv.simulations.judging.gate import check, gates_of, parsed
+from fedpriv.simulations.judging.scoring import scored, trace, write_scores
+from fedpriv.simulations.sweep.tables import EQUAL_M, averaged, caps, markdown, write_tables
 
 
 def truth_of(x, y, node=0, clean=2.0, added=1.0):

@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 from fedpriv.errors import BadData, BadFolder, BadOption
 from fedpriv.policies.policy_set import PolicySet
 from fedpriv.policies.search import Search
-from simulations.cli.search import search as command
-from simulations.search import Places, search_policies
-from simulations.search_subject import Subject
+from fedpriv.simulations.cli.search import search as command
+from fedpriv.simulations.search.search import Places, search_policies
+from fedpriv.simulations.search.subject import Subject
 
 SUBJECT = Subject(data="synthetic", model="mlp", share=0.2, epochs=1, batch=8, points=3)
 SETTINGS = Search(candidates=8, keep=2, images=8, rounds=3)

@@ -3,8 +3,8 @@
 import pytest
 
 from fedpriv.scenario import builtin, read
-from simulations.sweep import check
-from simulations.sweep_cells import cells_of, victims_of
+from fedpriv.simulations.sweep.cells import cells_of, victims_of
+from fedpriv.simulations.sweep.sweep import check
 
 NAMES = [name for name in builtin() if name.startswith("ats-")]
 

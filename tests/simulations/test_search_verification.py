@@ -9,16 +9,16 @@ import typer
 from torch import nn
 from typer.testing import CliRunner
 
-from attacks.catalogue import ATTACKS
+from fedpriv.attacks.catalogue import ATTACKS
 from fedpriv.catalogue import DATASETS
+from fedpriv.engine.gradients import gradient_of
 from fedpriv.errors import BadOption
-from fedpriv.gradients import gradient_of
 from fedpriv.policies import Policy
 from fedpriv.rng import generator
-from simulations.cli.search import search as command
-from simulations.layer_similarity import by_layer, layers, similarities
-from simulations.search import Places
-from simulations.verification import attacked, correlation, observed
+from fedpriv.simulations.cli.search import search as command
+from fedpriv.simulations.search.correlation import attacked, correlation, observed
+from fedpriv.simulations.search.layers import by_layer, layers, similarities
+from fedpriv.simulations.search.search import Places
 
 
 @pytest.fixture(scope="module")

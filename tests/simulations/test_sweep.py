@@ -8,7 +8,8 @@ import pytest
 from fedpriv.errors import BadFolder, BadOption, BadScenario
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import builtin, from_tables, read, tables_of
-from simulations.sweep import (
+from fedpriv.simulations.sweep.cells import cells_of, settings_of, training_key, victims_of
+from fedpriv.simulations.sweep.sweep import (
     SweepFolder,
     attack,
     check,
@@ -18,8 +19,7 @@ from simulations.sweep import (
     rows_of,
     sweep,
 )
-from simulations.sweep_cells import cells_of, settings_of, training_key, victims_of
-from simulations.sweep_training import START, expose, train
+from fedpriv.simulations.sweep.training import START, expose, train
 
 
 def tables(**sections):
@@ -152,7 +152,7 @@ def test_an_attack_on_the_trained_model_starts_from_it_with_the_clients_memory(t
         list((source.path / "start-clients").iterdir())
     ) == 2
     expose(place, victims_of(setting, scenario.sweep, 1), source, 1.0)
-    from fedpriv.observation import Observation
+    from fedpriv.evidence.observation import Observation
     from fedpriv.runfolder import load_state
 
     seen = Observation.load(place.observations / "1-0.safetensors")

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from fedpriv.errors import BadFolder, BadOption
 from fedpriv.runfolder import RunFolder
-from simulations.watch import listening, watch_app
+from fedpriv.simulations.watch import listening, watch_app
 
 PNG = b"\x89PNG made up"
 

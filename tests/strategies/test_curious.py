@@ -11,10 +11,10 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg, FedMedian
 from torch import nn
 
-from fedpriv.observation import Observation, load_folder
-from simulations.backends import InlineBackend
-from simulations.grid import SimulationGrid
-from strategies import Curious, Exchange, record_to
+from fedpriv.evidence.observation import Observation, load_folder
+from fedpriv.simulations.federation.backends import InlineBackend
+from fedpriv.simulations.federation.grid import SimulationGrid
+from fedpriv.strategies import Curious, Exchange, record_to
 
 # A Flower app as in Flower's own quickstart: nothing in it is fedpriv's.
 

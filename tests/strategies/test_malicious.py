@@ -6,23 +6,23 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDic
 from flwr.serverapp.strategy import FedAvg
 from torch.nn.functional import cross_entropy
 
-from attacks.readout import read_bins, read_rows
+from fedpriv.attacks.analytic.readout import read_bins, read_rows
 from fedpriv.errors import BadOption, BadScenario
+from fedpriv.evidence.observation import Observation
 from fedpriv.metrics.matching import assignment
-from fedpriv.observation import Observation
-from fedpriv.parts import (
+from fedpriv.scenario import from_tables
+from fedpriv.scenario.built import (
     dataset_of,
     first_state,
     loaded,
     model_of,
     training_samples,
 )
-from fedpriv.parts import test_samples as server_samples
-from fedpriv.scenario import from_tables
+from fedpriv.scenario.built import test_samples as server_samples
+from fedpriv.strategies.malicious.catalogue import MALICIOUS, malicious_of
+from fedpriv.strategies.malicious.wrapper import Known, Malicious
+from fedpriv.strategies.roster import Roster
 from fedpriv.wire import record_of, state_in
-from strategies.malicious.catalogue import MALICIOUS, malicious_of
-from strategies.malicious.wrapper import Known, Malicious
-from strategies.roster import Roster
 
 LR, BATCH = 0.1, 8
 

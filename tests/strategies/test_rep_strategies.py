@@ -6,21 +6,21 @@ import pytest
 import torch
 from flwr.app import Message, RecordDict
 
-from clients.app import app as client
-from clients.plugins.ars import mask_of
-from fedpriv.codes import Published
+from fedpriv.clients.app import app as client
+from fedpriv.clients.plugins.ars import mask_of
+from fedpriv.codes.parties import holding_of, task_labels
+from fedpriv.codes.release import Published
 from fedpriv.errors import BadOption, FedprivError, WorkFailed
-from fedpriv.parties import holding_of, task_labels
 from fedpriv.rng import seed_of
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario, from_tables, merged
+from fedpriv.simulations.federation.backends import InlineBackend
+from fedpriv.simulations.federation.contexts import contexts_of
+from fedpriv.simulations.federation.grid import SimulationGrid
+from fedpriv.strategies.catalogue import strategy_of
+from fedpriv.strategies.roster import Roster
+from fedpriv.strategies.rounds import Federated
 from fedpriv.wire import ARRAYS, state_in
-from simulations.backends import InlineBackend
-from simulations.contexts import contexts_of
-from simulations.grid import SimulationGrid
-from strategies.catalogue import strategy_of
-from strategies.roster import Roster
-from strategies.rounds import Federated
 
 BASE = {
     "name": "codes",
@@ -314,7 +314,7 @@ def test_a_party_without_labels_cannot_train_for_a_task():
     ],
 )
 def test_options_out_of_range_are_refused(plugin):
-    from clients.catalogue import plugin_of
+    from fedpriv.clients.catalogue import plugin_of
 
     with pytest.raises(BadOption):
         plugin_of(scenario_with(plugins=[plugin]).plugins)
@@ -323,8 +323,8 @@ def test_options_out_of_range_are_refused(plugin):
 def test_a_run_folder_holds_what_was_published(tmp_path):
     from rich.console import Console
 
-    from simulations.progress import PlainLines
-    from simulations.run import simulate
+    from fedpriv.simulations.federation.progress import PlainLines
+    from fedpriv.simulations.federation.run import simulate
 
     scenario = scenario_with()
     folder = simulate(scenario, RunFolder(tmp_path / "run"), PlainLines(Console(stderr=True)))

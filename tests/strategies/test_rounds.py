@@ -8,18 +8,18 @@ import torch
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from clients.app import app as honest
+from fedpriv.clients.app import app as honest
 from fedpriv.errors import WorkFailed
-from fedpriv.parts import first_state
 from fedpriv.scenario import from_tables
+from fedpriv.scenario.built import first_state
+from fedpriv.simulations.federation.backends import InlineBackend
+from fedpriv.simulations.federation.contexts import contexts_of
+from fedpriv.simulations.federation.grid import SimulationGrid
+from fedpriv.strategies.catalogue import strategy_of
+from fedpriv.strategies.fedavg import weighted_mean
+from fedpriv.strategies.roster import Roster
+from fedpriv.strategies.rounds import Federated
 from fedpriv.wire import record_of, state_in
-from simulations.backends import InlineBackend
-from simulations.contexts import contexts_of
-from simulations.grid import SimulationGrid
-from strategies.catalogue import strategy_of
-from strategies.fedavg import weighted_mean
-from strategies.roster import Roster
-from strategies.rounds import Federated
 
 
 def federated(scenario, app=honest, shuffle=False):

@@ -8,19 +8,19 @@ import torch
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.common import bytes_to_ndarray
 
-from clients.app import app
+from fedpriv.clients.app import app
 from fedpriv.errors import BadScenario
-from fedpriv.observation import load_folder
-from fedpriv.parts import first_state
+from fedpriv.evidence.observation import load_folder
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables
+from fedpriv.scenario.built import first_state
+from fedpriv.simulations.federation.backends import InlineBackend
+from fedpriv.simulations.federation.contexts import contexts_of
+from fedpriv.simulations.federation.grid import SimulationGrid
+from fedpriv.simulations.pipeline import run_all
+from fedpriv.strategies.fedavg import weighted_mean
+from fedpriv.strategies.secagg import check_secagg, secured
 from fedpriv.wire import record_of, state_in
-from simulations.backends import InlineBackend
-from simulations.contexts import contexts_of
-from simulations.grid import SimulationGrid
-from simulations.pipeline import run_all
-from strategies.fedavg import weighted_mean
-from strategies.secagg import check_secagg, secured
 
 
 def scenario_of(secagg=True, clients=3, **sections):

@@ -5,15 +5,15 @@ import math
 import pytest
 
 from fedpriv.errors import BadOption
-from fedpriv.parts import first_state
 from fedpriv.runfolder import RunFolder, load_state
 from fedpriv.scenario import from_tables
+from fedpriv.scenario.built import first_state
+from fedpriv.simulations.federation.run import simulate
+from fedpriv.simulations.sweep.training import START, Snapshot
 from fedpriv.state import difference, norm
-from simulations.run import simulate
-from simulations.sweep_training import START, Snapshot
-from strategies.catalogue import STRATEGIES
-from strategies.roster import Roster
-from strategies.user_privacy import user_epsilon
+from fedpriv.strategies.catalogue import STRATEGIES
+from fedpriv.strategies.roster import Roster
+from fedpriv.strategies.user_privacy import user_epsilon
 
 
 def run(tiny, folder, strategy, **options):

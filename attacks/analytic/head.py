@@ -1,0 +1,35 @@
+"""The classifier's last linear layer, where labels and features can be read from a gradient."""
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from fedpriv.errors import BadObservation
+from fedpriv.evidence.victims import Victims
+
+
+@dataclass(frozen=True)
+class Head:
+    """The gradient of the last linear layer: weight (V, C, features), bias (V, C) if there is one."""
+
+    path: str
+    weight: Tensor
+    bias: Tensor | None
+
+
+def head_of(victims: Victims) -> Head:
+    """The head's part of the observed gradients."""
+    linear = [
+        path
+        for path, module in victims.model.named_modules()
+        if isinstance(module, nn.Linear) and module.out_features == victims.facts.classes
+    ]
+    if not linear:
+        raise BadObservation(
+            f"the model has no linear layer with {victims.facts.classes} outputs: labels cannot be "
+            "read from it, search for them instead (labels = 'joint')."
+        )
+    path = linear[-1]
+    prefix = f"{path}." if path else ""
+    gradient = victims.gradient
+    return Head(path, gradient[f"{prefix}weight"], gradient.get(f"{prefix}bias"))

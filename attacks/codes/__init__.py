@@ -1,0 +1,1 @@
+"""Attacks on shared codes: decoders, masks, attributes."""

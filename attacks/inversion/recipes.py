@@ -1,0 +1,145 @@
+"""Inversions from options that people type: every row of the catalogue is one of these with other defaults."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+from fedpriv.attacks.inversion.attack import GradientInversion, Progress, Stopping
+from fedpriv.attacks.inversion.initialisers import INITIALISERS
+from fedpriv.attacks.inversion.labels import LabelGuess, from_sign, joint
+from fedpriv.attacks.inversion.lbfgs import lbfgs
+from fedpriv.attacks.inversion.matching import by_gradient, by_replay
+from fedpriv.attacks.inversion.optimizers import (
+    MakeOptimizer,
+    adam,
+    annealed,
+    boxed,
+    decayed,
+    sgd,
+)
+from fedpriv.attacks.inversion.optimizers import signed as signs_of
+from fedpriv.attacks.inversion.pooling import PooledInversion
+from fedpriv.attacks.inversion.priors import Prior, batch_statistics, flat, total
+from fedpriv.attacks.inversion.priors import group as agreement
+from fedpriv.attacks.inversion.priors import norm as smallness
+from fedpriv.attacks.inversion.priors import tv as smoothness
+from fedpriv.attacks.inversion.through_policy import PolicyInversion, Transform
+from fedpriv.engine.gradients import Distance, cosine, l1, l2, layerwise_cosine, where_shared
+
+DISTANCES: dict[str, Distance] = {
+    "l2": l2,
+    "l1": l1,
+    "cosine": cosine,
+    "layer-cosine": layerwise_cosine,
+}
+LABELS: dict[str, LabelGuess] = {"joint": joint, "read": from_sign}
+
+
+def inversion(
+    distance: Literal["l2", "l1", "cosine", "layer-cosine"] = "cosine",
+    optimiser: Literal["adam", "sgd", "lbfgs"] = "adam",
+    lr: float = 0.1,
+    signed: bool = False,
+    schedule: Literal["constant", "steps", "cosine"] = "constant",
+    box: bool = False,
+    labels: Literal["read", "joint"] = "read",
+    init: Literal["gaussian", "uniform", "patterned", "black", "grey"] = "gaussian",
+    tv: float = 0.0,
+    norm: float = 0.0,
+    bn: float = 0.0,
+    group: float = 0.0,
+    replay: bool = False,
+    shared_only: bool = False,
+    steps: int = 1000,
+    restarts: int = 1,
+    consensus: bool = False,
+    tolerance: float = 0.0,
+    patience: int = 0,
+    seed: int = 0,
+    memory: float = 1.5,
+    progress: Progress | None = None,
+) -> GradientInversion:
+    """A gradient inversion; `labels = "read"` takes them from the last layer, `replay` matches the update of
+    several local steps, `shared-only` compares where the update is not zero, `consensus` keeps the restarts'
+    mean instead of the best one."""
+    makers: dict[str, MakeOptimizer] = {"adam": adam(lr), "sgd": sgd(lr), "lbfgs": lbfgs(lr)}
+    make = signs_of(makers[optimiser]) if signed else makers[optimiser]
+    make = {"constant": make, "steps": decayed(make), "cosine": annealed(make)}[schedule]
+    weights: list[tuple[float, Prior]] = [
+        (tv, smoothness(tv)),
+        (norm, smallness(norm)),
+        (bn, batch_statistics(bn)),
+        (group, agreement(group)),
+    ]
+    priors = [prior for weight, prior in weights if weight]
+    return GradientInversion(
+        where_shared(DISTANCES[distance]) if shared_only else DISTANCES[distance],
+        boxed(make) if box else make,
+        labels=LABELS[labels],
+        init=INITIALISERS[init],
+        prior=total(*priors) if priors else flat,
+        match=by_replay if replay else by_gradient,
+        steps=steps,
+        restarts=restarts,
+        consensus=consensus,
+        stopping=Stopping(tolerance, patience),
+        seed=seed,
+        memory=memory,
+        progress=progress,
+    )
+
+
+def pooled_inversion(
+    tv: float = 0.01,
+    lr: float = 0.1,
+    steps: int = 1000,
+    restarts: int = 1,
+    seed: int = 0,
+    memory: float = 1.5,
+    progress: Progress | None = None,
+) -> PooledInversion:
+    """Scale-free matching with a prior, over all the rounds given (the informed attacker of noise)."""
+    return PooledInversion(
+        inversion(
+            signed=True,
+            schedule="cosine",
+            box=True,
+            tv=tv,
+            lr=lr,
+            steps=steps,
+            restarts=restarts,
+            seed=seed,
+            memory=memory,
+            progress=progress,
+        )
+    )
+
+
+def policy_inversion(
+    policy: str = "",
+    tv: float = 1e-3,
+    lr: float = 0.1,
+    steps: int = 1000,
+    pilot: float = 0.2,
+    translation: bool = True,
+    restarts: int = 1,
+    seed: int = 0,
+    memory: float = 1.5,
+    transforms: Sequence[Transform] = (),
+    progress: Progress | None = None,
+) -> PolicyInversion:
+    """Searches the original through what an augmentation policy may have done to it and, with `translation`,
+    a move of unknown size."""
+    search = inversion(
+        signed=True,
+        schedule="cosine",
+        box=True,
+        tv=tv,
+        lr=lr,
+        steps=steps,
+        restarts=restarts,
+        seed=seed,
+        memory=memory,
+        progress=progress,
+    )
+    return PolicyInversion(replace(search, translation=translation), policy, transforms, pilot)

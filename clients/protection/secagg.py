@@ -1,0 +1,76 @@
+"""Secure aggregation, the client's side: the update leaves masked, and only the sum can be unmasked.
+
+Flower's SecAgg+ speaks its older records; this bridges them to the app's own train handler, which never
+learns that it is part of a sum. What is masked is the update, not the weights: smaller numbers lose less
+when they are rounded to integers.
+"""
+
+from collections.abc import Callable
+
+import flwr.compat.common.recorddict_compat as compat
+from flwr.app import ConfigRecord, Context, Error, Message, MessageType, RecordDict
+from flwr.client.mod import secaggplus_mod
+from flwr.common import Code, FitRes, Status, ndarrays_to_parameters, parameters_to_ndarrays
+from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS
+from torch import from_numpy
+
+from fedpriv.clients.protection.terms import REFUSED
+from fedpriv.errors import FedprivError, Refused
+from fedpriv.scenario import Scenario
+from fedpriv.scenario.built import first_state
+from fedpriv.state import difference
+from fedpriv.wire import ARRAYS, CONFIG, EXAMPLES, METRICS, content, state_in
+
+CallNext = Callable[[Message, Context], Message]
+
+
+def masked(message: Message, context: Context, call_next: CallNext) -> Message:
+    """A Flower mod: in a scenario with secure aggregation no update leaves in the clear."""
+    if message.metadata.message_type != MessageType.TRAIN:
+        return call_next(message, context)
+    if not Scenario.of(context.run_config).federation.secagg:
+        return call_next(message, context)
+    try:
+        if RECORD_KEY_CONFIGS not in message.content.config_records:
+            raise Refused("The scenario says secagg; this client does not answer in the clear.")
+        return secaggplus_mod(own_copy(message), context, lambda m, c: bridged(m, c, call_next))
+    except (FedprivError, KeyError, TypeError, ValueError) as error:
+        return Message(Error(REFUSED, f"secure aggregation: {error}"), reply_to=message)
+
+
+def own_copy(message: Message) -> Message:
+    """The message with a configuration of its own: Flower's mod takes entries out of it."""
+    records = RecordDict(dict(message.content))
+    records[RECORD_KEY_CONFIGS] = ConfigRecord(
+        dict(message.content.config_records[RECORD_KEY_CONFIGS])
+    )
+    return Message(records, metadata=message.metadata)  # type: ignore[call-overload]
+
+
+def bridged(message: Message, context: Context, call_next: CallNext) -> Message:
+    """The app's train handler, asked and answering in SecAgg+'s records."""
+    asked = compat.recorddict_to_fitins(message.content, keep_input=True)
+    template = first_state(Scenario.of(context.run_config))
+    sent = dict(template)
+    values = parameters_to_ndarrays(asked.parameters)
+    names = [name for name, value in template.items() if value.is_floating_point()]
+    if len(names) != len(values):
+        raise Refused(f"the server sent {len(values)} arrays where the model has {len(names)}")
+    sent |= {name: from_numpy(value.copy()) for name, value in zip(names, values, strict=True)}
+    plain = Message(
+        content(sent, **{CONFIG: ConfigRecord(dict(asked.config))}),
+        metadata=message.metadata,  # type: ignore[call-overload]
+    )
+    reply = call_next(plain, context)
+    if reply.has_error():
+        raise Refused(reply.error.reason)
+    update = difference(state_in(reply.content.array_records[ARRAYS]), sent)
+    examples = reply.content.metric_records[METRICS][EXAMPLES]
+    answer = FitRes(
+        status=Status(Code.OK, ""),
+        parameters=ndarrays_to_parameters([update[name].double().numpy() for name in names]),
+        num_examples=int(examples),  # type: ignore[arg-type]
+        metrics={},
+    )
+    records: RecordDict = compat.fitres_to_recorddict(answer, keep_input=False)
+    return Message(records, reply_to=message)

@@ -1,0 +1,101 @@
+"""Audit mode: the samples a client used and what its plugins changed, on its own disk.
+
+Only a simulation can ask for it: the folder is in the node's own configuration, which no message reaches.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+from flwr.app import Context
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from fedpriv.clients.job import ORIGINAL, Job, fit, optimiser_of
+from fedpriv.evidence.truth import Truth
+from fedpriv.rng import seed_of
+from fedpriv.scenario import Scenario
+from fedpriv.scenario.built import loaded, model_of, seed_everything
+from fedpriv.state import State, difference, norm, state_of
+
+OnBatch = Callable[[Tensor, Tensor, Job], tuple[Tensor, Tensor]]
+FOLDER = "audit-dir"
+
+
+def audit_folder(scenario: Scenario, server_round: int, context: Context) -> Path | None:
+    """Where this client writes the truth of this round; None outside an audit."""
+    folder = context.node_config.get(FOLDER)
+    if not folder or not scenario.audited:
+        return None
+    rounds = scenario.federation.rounds
+    wanted = [attack.wants(server_round, rounds) for attack in scenario.attacks]
+    return Path(str(folder)) if any(wanted) or not wanted else None
+
+
+def as_it_is(x: Tensor, y: Tensor, job: Job) -> tuple[Tensor, Tensor]:
+    return x, y
+
+
+@dataclass
+class Watch:
+    """Looks on while a job trains."""
+
+    positions: list[Tensor] = field(default_factory=list)  # of the samples of each step
+    trained: dict[int, Tensor] = field(default_factory=dict)  # position -> as first trained on
+
+    def batches(self, job: Job) -> None:
+        """Note which samples each step of `job` takes."""
+        inner = job.batches
+
+        def noted(job: Job) -> Iterator[Tensor]:
+            for batch in inner(job):
+                self.positions.append(batch)
+                yield batch
+
+        job.batches = noted
+
+    def on_batch(self, inner: OnBatch) -> OnBatch:
+        """`inner`, with what it made of every sample noted."""
+
+        def noted(x: Tensor, y: Tensor, job: Job) -> tuple[Tensor, Tensor]:
+            after = inner(x, y, job)
+            for position, sample in zip(self.positions[-1].tolist(), after[0], strict=False):
+                self.trained.setdefault(position, sample.detach().cpu())
+            return after
+
+        return noted
+
+    def truth(self, job: Job, released: State) -> Truth:
+        """What the job trained on, and how far its update is from the plain one."""
+        used = torch.tensor(list(self.trained), dtype=torch.long)
+        clean = released if not job.scenario.plugins else clean_update(job, self.positions)
+        return Truth(
+            x=job.kept.get(ORIGINAL, job.x)[used].cpu(),
+            trained=torch.stack(list(self.trained.values())),
+            y=job.y[used].cpu(),
+            indices=job.indices[used],
+            clean=norm(clean),
+            added=norm({key: released[key] - value for key, value in clean.items()}),
+            round=job.round,
+            node=job.partition,
+        )
+
+
+def clean_update(job: Job, positions: list[Tensor]) -> State:
+    """The update of plain training from the same start on the same batches."""
+    seed_everything(seed_of(job.secret, "round", job.round, "layers"))
+    model = loaded(model_of(job.scenario), job.start).to(job.device)
+    plain = replace(
+        job,
+        shared=model,
+        model=model,
+        x=job.kept.get(ORIGINAL, job.x),
+        loss=cross_entropy,
+        optimiser=optimiser_of(job.training, model.parameters(), job.round),
+        batches=lambda _: (batch for batch in positions if len(batch)),
+        report={},
+        kept={},
+    )
+    fit(plain, as_it_is)
+    return difference(state_of(model), job.start)

@@ -1,0 +1,1 @@
+"""How codes are made and read: encoders, releases, decoders, adversarial games, perturbations."""

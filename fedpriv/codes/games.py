@@ -1,0 +1,148 @@
+"""Encoders trained for a task and against a decoder (RAN eq. 2-4, alg. 1; ARL eq. 6-9)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, mse_loss
+
+from fedpriv.codes.decoding import Features, perceptual_loss
+from fedpriv.eager import skip_compiler
+from fedpriv.errors import WorkFailed
+from fedpriv.training import batches
+
+Loss = Callable[[Tensor, Tensor], Tensor]  # one batch (x, y) -> a number
+PACE = 5  # a decoder that learns no faster than its encoder is evaded, not starved (ours)
+
+
+def several_tasks(logits: Tensor, y: Tensor, sizes: Sequence[int]) -> Tensor:
+    """The mean cross-entropy of tasks with `sizes` classes; logits (N, Σ sizes), y (N, tasks)."""
+    parts = logits.split(list(sizes), dim=1)
+    return torch.stack([cross_entropy(part, y[:, i]) for i, part in enumerate(parts)]).mean()
+
+
+def ran_objective(task: Tensor, reconstruction: Tensor, lam: float) -> Tensor:
+    """O_a = λ·H − (1 − λ)·|I − D(E(I))|², as means over samples and pixels (RAN eq. 4)."""
+    return lam * task - (1 - lam) * reconstruction
+
+
+def arl_objective(
+    task: Tensor, pixels: Tensor, perceptual: Tensor, lambda1: float, lambda2: float
+) -> Tensor:
+    """L_u − λ1·L_p − λ2·L_perc (ARL eq. 9)."""
+    return task - lambda1 * pixels - lambda2 * perceptual
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One update on every batch: what is minimised, and by moving what."""
+
+    loss: Loss
+    stepper: torch.optim.Optimizer
+
+
+def alternate(
+    stages: Sequence[Stage], x: Tensor, y: Tensor, *, epochs: int, batch: int, draw: torch.Generator
+) -> None:
+    """All stages on each mini-batch, in order (the loop of RAN alg. 1)."""
+    for epoch in range(epochs):
+        for chosen in batches(len(x), batch, draw):
+            for stage in stages:
+                stage.stepper.zero_grad()
+                value = stage.loss(x[chosen], y[chosen])
+                value.backward()
+                stage.stepper.step()
+        if not torch.isfinite(value):
+            raise WorkFailed(
+                f"Adversarial training diverged in epoch {epoch + 1}; lower the learning rate "
+                "or the weight of the reconstruction."
+            )
+
+
+@dataclass(frozen=True)
+class Players:
+    """An encoder, the classifier it serves, and the sizes of that classifier's tasks."""
+
+    encoder: nn.Module
+    classifier: nn.Module
+    sizes: tuple[int, ...]
+
+    def task(self, x: Tensor, y: Tensor) -> Tensor:
+        """H(Y, C(E(I))) (RAN eq. 2, ARL eq. 6)."""
+        return several_tasks(self.classifier(self.encoder(x)), y, self.sizes)
+
+    def stepper(self, lr: float) -> torch.optim.Optimizer:
+        skip_compiler()
+        both = [*self.encoder.parameters(), *self.classifier.parameters()]
+        return torch.optim.Adam(both, lr=lr)
+
+
+def plain_stages(players: Players, lr: float, k: int = 0) -> list[Stage]:
+    """The task alone, k + 1 steps a batch: RAN with λ = 1, ARL (k = 0) with λ1 = λ2 = 0."""
+    return [Stage(players.task, players.stepper(lr))] * k + [
+        Stage(players.task, players.stepper(lr))
+    ]
+
+
+def ran_stages(
+    players: Players, decoder: nn.Module, lr: float, lam: float, k: int = 3
+) -> list[Stage]:
+    """k × (discriminative, generative), then adversarial (RAN alg. 1, lines 4-8)."""
+
+    def generative(x: Tensor, y: Tensor) -> Tensor:
+        return mse_loss(decoder(even(coded(players.encoder, x))), x)
+
+    def adversarial(x: Tensor, y: Tensor) -> Tensor:
+        z = players.encoder(x)
+        task = several_tasks(players.classifier(z), y, players.sizes)
+        return ran_objective(task, mse_loss(decoder(even(z)), x), lam)
+
+    learn = Stage(players.task, players.stepper(lr))
+    imitate = Stage(generative, torch.optim.Adam(decoder.parameters(), lr=PACE * lr))
+    return [learn, imitate] * k + [Stage(adversarial, players.stepper(lr))]
+
+
+def arl_stages(
+    players: Players,
+    decoder: nn.Module,
+    lr: float,
+    lambda1: float,
+    lambda2: float = 0.0,
+    features: Features | None = None,
+    decoder_loss: Loss = mse_loss,
+    decoder_steps: int = 1,
+) -> list[Stage]:
+    """The decoder's turn, then the encoder's and the classifier's (ARL eq. 7-9).
+
+    `decoder_loss(x̂, x)` is the simulated adversary's: pixels, or with GAN and perceptual terms.
+    """
+
+    def simulated(x: Tensor, y: Tensor) -> Tensor:
+        return decoder_loss(decoder(even(coded(players.encoder, x))), x)
+
+    def protecting(x: Tensor, y: Tensor) -> Tensor:
+        z = players.encoder(x)
+        task = several_tasks(players.classifier(z), y, players.sizes)
+        guess = decoder(even(z))
+        seen = perceptual_loss(guess, x, features) if features else torch.zeros(())
+        return arl_objective(task, mse_loss(guess, x), seen, lambda1, lambda2)
+
+    skip_compiler()
+    imitate = Stage(simulated, torch.optim.Adam(decoder.parameters(), lr=PACE * lr))
+    return [imitate] * decoder_steps + [Stage(protecting, players.stepper(lr))]
+
+
+def even(z: Tensor) -> Tensor:
+    """Codes of a batch, every coordinate with mean 0 and deviation 1.
+
+    So the decoder sees them in the game (ours): else an encoder wins by making codes larger, which
+    leads this decoder astray and no fresh one.
+    """
+    return (z - z.mean(dim=0)) / (z.std(dim=0, correction=0) + 1e-3)
+
+
+def coded(encoder: nn.Module, x: Tensor) -> Tensor:
+    """E(x) as the encoder's own training sees it, without a gradient."""
+    with torch.no_grad():
+        return encoder(x)

@@ -1,0 +1,1 @@
+"""What an attacker saw and what it says: observations, claims, truth, victims side by side."""

@@ -1,0 +1,232 @@
+"""Observation: all that a server knows of one client's update, on disk without pickle."""
+
+import json
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from fedpriv.errors import BadObservation, FedprivError
+from fedpriv.state import State
+
+_SENT, _RECEIVED = "sent/", "received/"
+_TENSORS = ("model", "sent", "received")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Observation:
+    """What was sent, what came back, and the facts of the protocol; never the truth.
+
+    `input_shape` is that of one sample, `mean` and `std` are those of the normalisation that clients
+    apply, `dropout` is the rate the model trains with, `node` names the client (its partition).
+    """
+
+    sent: State
+    received: State
+    classes: int
+    input_shape: tuple[int, ...]
+    lr: float
+    optimiser: str = "sgd"
+    momentum: float = 0.0
+    nesterov: bool = False
+    weight_decay: float = 0.0
+    local_steps: int = 1
+    batch_size: int = 1
+    num_examples: int = 1
+    loss: str = "cross-entropy"
+    mode: Literal["train", "eval"] = "train"
+    dropout: float = 0.0
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    round: int = 0
+    node: int | str = 0
+    model: nn.Module | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.lr <= 0:
+            raise BadObservation(f"lr must be above 0, got {self.lr}.")
+        for name in ("local_steps", "batch_size", "num_examples", "classes"):
+            if getattr(self, name) < 1:
+                raise BadObservation(f"{name} must be at least 1, got {getattr(self, name)}.")
+        if self.mode not in ("train", "eval"):
+            raise BadObservation(f"mode must be 'train' or 'eval', got '{self.mode}'.")
+        if len(self.mean) != len(self.std):
+            raise BadObservation(f"mean has {len(self.mean)} channels and std {len(self.std)}.")
+        unlike = self.sent.keys() ^ self.received.keys()
+        if unlike:
+            raise BadObservation(
+                f"{self.name}: sent and received differ in {_some(unlike)}; both must hold one model."
+            )
+        for key, value in self.sent.items():
+            if value.shape != self.received[key].shape:
+                raise BadObservation(
+                    f"{self.name}: '{key}' was sent as {tuple(value.shape)} and "
+                    f"received as {tuple(self.received[key].shape)}."
+                )
+
+    @property
+    def name(self) -> str:
+        """`<round>-<node>`, which is also the name of its files."""
+        return f"{self.round}-{self.node}"
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Everything but the tensors, ready for JSON."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _TENSORS}
+
+    @property
+    def delta(self) -> State:
+        """received − sent for the floating-point entries, taken in double precision."""
+        return {
+            key: (self.received[key].double() - value.double()).float()
+            for key, value in self.sent.items()
+            if value.is_floating_point()
+        }
+
+    @property
+    def gradient(self) -> State:
+        """The mean gradient of the local steps, −Δ/(lr · steps) − weight decay.
+
+        Exact for one plain SGD step (FedSGD), an approximation for more, and only the direction of
+        each element where the optimiser rescales its steps.
+        """
+        return mean_gradient(self, self.delta, self.sent)
+
+    def on(self, model: nn.Module) -> Self:
+        """The same observation with the model it is of; its own weights are never used."""
+        check_fits(self, model)
+        return replace(self, model=model)
+
+    def save(self, folder: Path | str) -> Path:
+        """Write `<round>-<node>.safetensors` and `.json` into `folder`; the path of the first."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{self.name}.safetensors"
+        tensors = {_SENT + key: _plain(value) for key, value in self.sent.items()}
+        tensors |= {_RECEIVED + key: _plain(value) for key, value in self.received.items()}
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".writing-") as unfinished:
+            part = Path(unfinished) / path.name
+            save_file(tensors, part)
+            text = Path(unfinished) / "facts.json"
+            text.write_text(json.dumps(self.facts, indent=1) + "\n")
+            part.replace(path)
+            text.replace(path.with_suffix(".json"))
+        return path
+
+    @classmethod
+    def load(cls, path: Path | str) -> Self:
+        """Read what `save` wrote; BadObservation says what is wrong with a file."""
+        path = Path(path)
+        try:
+            with safe_open(path, framework="pt") as file:
+                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+            facts = json.loads(path.with_suffix(".json").read_text())
+        except (OSError, SafetensorError, ValueError) as error:
+            raise BadObservation(f"{path.name} cannot be read: {error}.") from error
+        sent, received = _parts(tensors, path.name)
+        return cls(sent=sent, received=received, **_known(facts, path.name))
+
+    @classmethod
+    def of_gradient(cls, sent: State, gradient: State, *, lr: float = 1.0, **facts: Any) -> Self:
+        """The observation of a client that shares a gradient: one SGD step, kept in double precision."""
+        received = {
+            key: value.double() - lr * gradient[key].double() if key in gradient else value
+            for key, value in sent.items()
+        }
+        return cls(sent=sent, received=received, lr=lr, **facts)
+
+
+def mean_gradient(seen: Observation, delta: State, sent: State) -> State:
+    """−Δ/(lr · steps) − weight decay · w for every entry of `delta`, one victim or many side by side."""
+    scale = seen.lr * seen.local_steps * (1 + seen.momentum * seen.nesterov)
+    return {
+        key: -change / scale - seen.weight_decay * sent[key].float()
+        for key, change in delta.items()
+    }
+
+
+def load_folder(
+    folder: Path | str,
+) -> tuple[list[Observation], list[tuple[Path, FedprivError]]]:
+    """The good observations of a folder in order of round and node, and what is wrong with the others."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise BadObservation(f"'{folder}' is no folder; give the folder that observations are in.")
+    good, bad = [], []
+    for path in sorted(folder.glob("*.safetensors")):
+        try:
+            seen = Observation.load(path)
+            check_finite(seen)
+            good.append(seen)
+        except FedprivError as error:
+            bad.append((path, error))
+    return sorted(good, key=lambda seen: (seen.round, str(seen.node).zfill(20))), bad
+
+
+def check_finite(seen: Observation) -> None:
+    """BadObservation if a NaN or an infinity was sent or received."""
+    for what, state in (("sent", seen.sent), ("received", seen.received)):
+        for key, value in state.items():
+            if value.is_floating_point() and not torch.isfinite(value).all():
+                raise BadObservation(
+                    f"{seen.name}: '{key}' as {what} holds NaN or infinity; the client diverged "
+                    "or the recording is damaged, leave it out."
+                )
+
+
+def check_fits(seen: Observation, model: nn.Module) -> None:
+    """BadObservation unless the model has the recorded entries, with their shapes."""
+    own = model.state_dict()
+    missing, extra = own.keys() - seen.sent.keys(), seen.sent.keys() - own.keys()
+    if missing or extra:
+        parts = [f"lacks {_some(missing)}"] if missing else []
+        parts += [f"has {_some(extra)}, unknown to the model"] if extra else []
+        raise BadObservation(
+            f"{seen.name} does not fit {type(model).__name__}: it {' and '.join(parts)}. "
+            "Give the model that the clients trained."
+        )
+    for key, value in own.items():
+        if value.shape != seen.sent[key].shape:
+            raise BadObservation(
+                f"{seen.name} does not fit {type(model).__name__}: '{key}' is "
+                f"{tuple(seen.sent[key].shape)}, the model's is {tuple(value.shape)}."
+            )
+
+
+def _plain(value: Tensor) -> Tensor:
+    return value.detach().cpu().clone(memory_format=torch.contiguous_format)
+
+
+def _parts(tensors: State, name: str) -> tuple[State, State]:
+    sent, received = (
+        {key.removeprefix(part): value for key, value in tensors.items() if key.startswith(part)}
+        for part in (_SENT, _RECEIVED)
+    )
+    if not sent or not received:
+        raise BadObservation(
+            f"{name} is no observation: it holds no '{_SENT}…' and '{_RECEIVED}…' tensors."
+        )
+    return sent, received
+
+
+def _known(facts: Any, name: str) -> dict[str, Any]:
+    known = {f.name for f in fields(Observation)} - set(_TENSORS)
+    if not isinstance(facts, dict) or not known >= facts.keys():
+        strange = _some(facts.keys() - known) if isinstance(facts, dict) else repr(facts)
+        raise BadObservation(f"the facts of {name} hold {strange}, which fedpriv does not know.")
+    lacking = {"classes", "input_shape", "lr"} - facts.keys()
+    if lacking:
+        raise BadObservation(f"the facts of {name} lack {_some(lacking)}.")
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()}
+
+
+def _some(names: Iterable[str], most: int = 3) -> str:
+    ordered = sorted(names)
+    rest = f" and {len(ordered) - most} more" if len(ordered) > most else ""
+    return ", ".join(f"'{name}'" for name in ordered[:most]) + rest

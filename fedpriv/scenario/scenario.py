@@ -1,0 +1,196 @@
+"""Scenario: TOML tables in, one typed frozen object out, one line of text on the wire."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import tomli_w
+
+from fedpriv.errors import BadInput, BadScenario
+from fedpriv.scenario.binding import bound, kebab, nearest
+from fedpriv.scenario.sections import (
+    Attack,
+    Data,
+    Defence,
+    Federation,
+    Malicious,
+    Representation,
+    Spec,
+    Sweep,
+    Training,
+    Variant,
+)
+
+Table = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """All that a run is: the sections of the TOML file, key for key."""
+
+    name: str = "unnamed"
+    summary: str = ""
+    paper: str = ""
+    seed: int = 0
+    audit: bool | None = None  # clients keep the truth on their own disk; None: if attacks need it
+    data: Data = Data()
+    model: Spec = Spec("lenet")
+    training: Training = Training()
+    federation: Federation = Federation()
+    strategy: Mapping[str, Any] = field(default_factory=dict)  # options of federation.strategy
+    representation: Representation | None = None  # codes are shared instead of updates
+    plugins: tuple[Spec, ...] = ()  # the order is the order
+    attacks: tuple[Attack, ...] = ()
+    malicious: Malicious | None = None
+    gate: Mapping[str, float] = field(default_factory=dict)  # metric -> the worst allowed
+    variants: tuple[Variant, ...] = ()
+    defences: tuple[Defence, ...] = ()
+    sweep: Sweep | None = None
+
+    @property
+    def audited(self) -> bool:
+        return bool(self.attacks) if self.audit is None else self.audit
+
+    def plain(self) -> Table:
+        """The scenario as TOML-ready tables; defaults are written out."""
+        return {key: value for key, value in _plain(self).items() if value not in ({}, [], None)}
+
+    def toml(self) -> str:
+        return tomli_w.dumps(self.plain())
+
+    def text(self) -> str:
+        """One line that `Scenario.of` reads back."""
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
+        return json.dumps(self.plain(), sort_keys=True, separators=(",", ":"))
+
+    @staticmethod
+    def of(run_config: Mapping[str, Any]) -> "Scenario":
+        """The scenario of a Flower run: a built-in name, a TOML file or the line of `text`."""
+        return _of(str(run_config.get("scenario", "quickstart")), str(run_config.get("set", "")))
+
+
+@lru_cache(maxsize=64)
+def _of(text: str, overrides: str) -> Scenario:
+    if text.startswith("{"):
+        try:
+            return from_tables(json.loads(text))
+        except json.JSONDecodeError as error:
+            raise BadScenario(f"The scenario's text is damaged: {error}.") from error
+    from fedpriv.scenario.reading import read  # which builds scenarios
+
+    return read(text, settings=[part.strip() for part in overrides.split(";") if part.strip()])
+
+
+def from_tables(tables: Mapping[str, Any]) -> Scenario:
+    """A checked Scenario from TOML tables."""
+    takes = {kebab(f.name): f for f in fields(Scenario)}
+    built: Table = {}
+    for key, value in tables.items():
+        if key not in takes:
+            raise BadScenario(
+                f"A scenario has no section '{key}'.{nearest(key, takes)} "
+                f"It takes: {', '.join(takes)}."
+            )
+        try:
+            built[key] = _section(key, value)
+        except BadInput as error:
+            raise BadScenario(str(error)) from error
+    try:
+        plain = {key: value for key, value in built.items() if key in ("name", "seed", "audit")}
+        bound(Scenario, plain, "a scenario")
+    except BadInput as error:
+        raise BadScenario(str(error)) from error
+    return Scenario(**built)
+
+
+def _section(key: str, value: Any) -> Any:
+    whole = {
+        "data": Data,
+        "training": Training,
+        "federation": Federation,
+        "representation": Representation,
+        "sweep": Sweep,
+    }
+    named = {"attacks": Attack, "malicious": Malicious}
+    rows = {"variants": Variant, "defences": Defence}
+    if key in whole:
+        return _bound(whole[key], value, f"[{key}]")
+    if key == "model":
+        return _spec(value, "[model]")
+    if key == "plugins":
+        return tuple(_spec(item, "[[plugins]]") for item in _list(value, "plugins"))
+    if key == "attacks":
+        return tuple(_named(named[key], item, "[[attacks]]") for item in _list(value, key))
+    if key == "malicious":
+        return _named(named[key], value, "[malicious]")
+    if key in rows:
+        return tuple(_bound(rows[key], item, f"[[{key}]]") for item in _list(value, key))
+    if key == "strategy":
+        return dict(_table(value, "[strategy]"))
+    if key == "gate":
+        gate = _table(value, "[gate]")
+        for metric, bound_value in gate.items():
+            if isinstance(bound_value, bool) or not isinstance(bound_value, int | float):
+                raise BadScenario(f"[gate]: '{metric}' must be a number, got {bound_value!r}.")
+        return dict(gate)
+    if key in ("summary", "paper") and not isinstance(value, str):
+        raise BadScenario(f"'{key}' must be text, got {value!r}.")
+    return value
+
+
+def _table(value: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise BadScenario(f"{what} must be a table, got {value!r}.")
+    return value
+
+
+def _list(value: Any, key: str) -> list[Any]:
+    if not isinstance(value, list | tuple):
+        raise BadScenario(f"'{key}' must be a list of tables, [[{key}]], got {value!r}.")
+    return list(value)
+
+
+def _name(table: Mapping[str, Any], what: str) -> str:
+    name = table.get("name")
+    if not isinstance(name, str) or not name:
+        raise BadScenario(f"{what} needs a name, got {name!r}.")
+    return name
+
+
+def _spec(value: Any, what: str) -> Spec:
+    table = _table({"name": value} if isinstance(value, str) else value, what)
+    options = {key: item for key, item in table.items() if key != "name"}
+    return Spec(_name(table, what), options)
+
+
+def _bound(section: Any, value: Any, what: str) -> Any:
+    return section(**bound(section, _table(value, what), what))
+
+
+def _named(section: Any, value: Any, what: str) -> Any:
+    """A section whose unknown keys are the options of the thing it names."""
+    table = dict(_table(value, what))
+    _name(table, what)
+    takes = {kebab(f.name) for f in fields(section)} - {"options"}
+    options = dict(_table(table.pop("options", {}), f"{what} options"))
+    options |= {key: table.pop(key) for key in list(table) if key not in takes}
+    return section(**bound(section, table, what), options=options)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Spec):
+        return value.plain()
+    if is_dataclass(value) and not isinstance(value, type):
+        table = {kebab(f.name): _plain(getattr(value, f.name)) for f in fields(value)}
+        optional = {kebab(f.name) for f in fields(value) if f.default_factory is not MISSING}
+        return {k: v for k, v in table.items() if v is not None and not (k in optional and not v)}
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value

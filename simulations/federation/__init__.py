@@ -1,0 +1,1 @@
+"""Running a federation: backends, the grid, clients' contexts, progress, exposure of one round."""

@@ -1,0 +1,86 @@
+"""Clients as Ray actors through Flower's backend: warmed once, counted, replaced when one dies."""
+
+import math
+import queue
+from functools import partial
+from typing import Any
+
+import ray
+import torch
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
+from flwr.server.superlink.fleet.vce.backend.raybackend import RayBackend
+
+from fedpriv.clients.app import app as client_app
+from fedpriv.errors import BadOption, WorkFailed
+from fedpriv.scenario import Scenario
+from fedpriv.scenario.built import training_samples
+
+
+def own_app() -> ClientApp:
+    return client_app
+
+
+def warm(threads: int, scenario: str) -> None:
+    """Done once in every actor: threads set, data read, so that no message pays for it."""
+    torch.set_num_threads(threads)
+    training_samples(Scenario.of({"scenario": scenario}))
+
+
+class ActorBackend(RayBackend):
+    """Flower's Ray backend; callers wait for an idle actor, and a dead one gets a successor."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        federation = scenario.federation
+        resources: Any = {
+            "num_cpus": federation.cpus_per_client,
+            "num_gpus": federation.gpus_per_client,
+        }
+        super().__init__({"client_resources": resources})
+        threads = max(1, math.floor(federation.cpus_per_client))
+        self.actor_kwargs: dict[str, Any] = {
+            "on_actor_init_fn": partial(warm, threads, scenario.text())
+        }
+        self._alive: list[Any] = []
+        self._idle: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def build(self, app_fn: Any = own_app) -> None:
+        try:
+            super().build(app_fn)
+        except ValueError as error:
+            raise BadOption(
+                f"No actor fits this machine: {error} Lower federation.cpus-per-client or "
+                "federation.gpus-per-client."
+            ) from error
+        assert self.pool is not None
+        self._alive, self._idle = list(self.pool.pool), queue.SimpleQueue()
+        for actor in self._alive:
+            self._idle.put(actor)
+
+    def process_message(self, message: Message, context: Context) -> tuple[Message, Context]:
+        partition = str(context.node_config["partition-id"])
+        actor = self._idle.get()
+        try:
+            _, reply, after = ray.get(actor.run.remote(self.app_fn, message, partition, context))
+            return reply, after
+        except ray.exceptions.RayActorError as error:
+            actor = self._successor(actor)
+            raise WorkFailed("the client's process died") from error
+        finally:
+            self._idle.put(actor)
+
+    def _successor(self, dead: Any) -> Any:
+        """An actor in the place of one that died; none once all were ended on purpose."""
+        assert self.pool is not None
+        if dead not in self._alive:
+            return dead
+        ray.kill(dead)
+        self._alive.remove(dead)
+        self._alive.append(self.pool.create_actor_fn())
+        return self._alive[-1]
+
+    def terminate(self) -> None:
+        """End every actor, a hanging one too."""
+        ended, self._alive = self._alive, []
+        for actor in ended:
+            ray.kill(actor)

@@ -1,0 +1,90 @@
+"""Where virtual clients run: in this process, or as Ray actors through Flower's own backend."""
+
+import copy
+import math
+import os
+import time
+from collections.abc import Callable
+
+import torch
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
+from flwr.server.superlink.fleet.vce.backend.backend import Backend
+from torch import nn
+
+from fedpriv.scenario import Scenario
+from fedpriv.scenario.built import model_of, training_samples
+
+RAY_START = 40.0  # seconds until Ray's first round has ended, which a plain loop does not need
+ONE_AT_A_TIME = {"round-robin"}
+
+
+class InlineBackend(Backend):
+    """The same app and messages, one after another in this process."""
+
+    def __init__(self, backend_config: dict | None = None) -> None:
+        self.app: ClientApp | None = None
+
+    def build(self, app_fn: Callable[[], ClientApp]) -> None:
+        self.app = app_fn()
+
+    @property
+    def num_workers(self) -> int:
+        return 1
+
+    def is_worker_idle(self) -> bool:
+        return True
+
+    def terminate(self) -> None:
+        pass
+
+    def process_message(self, message: Message, context: Context) -> tuple[Message, Context]:
+        """A client gets records of its own: a strategy may send one record to all of them."""
+        assert self.app is not None
+        content = copy.copy(message.content)
+        for key, record in message.content.config_records.items():
+            content[key] = copy.deepcopy(record)
+        own = Message(content, metadata=message.metadata)  # type: ignore[call-overload]
+        return self.app(own, context), context
+
+
+def step_seconds(scenario: Scenario) -> float:
+    """What one training step takes here, measured on random inputs."""
+    model = model_of(scenario)
+    x, y = training_samples(scenario)
+    x, y = x[: scenario.training.batch_size], y[: scenario.training.batch_size]
+    for _ in range(2):  # the first one pays for allocations
+        started = time.perf_counter()
+        nn.functional.cross_entropy(model(x), y).backward()
+        taken = time.perf_counter() - started
+    return taken
+
+
+def work_seconds(scenario: Scenario) -> float:
+    """What training takes on one core, all clients and rounds together."""
+    training, federation = scenario.training, scenario.federation
+    clients = federation.clients * federation.fraction
+    steps = training.local_steps
+    if steps is None:
+        samples = len(training_samples(scenario)[0]) / federation.clients
+        steps = training.local_epochs * math.ceil(samples / training.batch_size)
+    return step_seconds(scenario) * steps * clients * federation.rounds
+
+
+def chosen(scenario: Scenario, ray_address: str | None) -> tuple[str, str]:
+    """The backend's name, and why it is that one."""
+    federation = scenario.federation
+    if federation.backend != "auto":
+        return federation.backend, "the scenario says so"
+    if federation.strategy in ONE_AT_A_TIME:
+        return "inline", f"{federation.strategy} has one client at a time"
+    if ray_address:
+        return "ray", "a cluster was named"
+    if federation.gpus_per_client > 0 and torch.cuda.is_available():
+        return "ray", "clients share GPUs"
+    workers = int((os.cpu_count() or 1) / federation.cpus_per_client)
+    seconds = work_seconds(scenario)
+    saved = seconds * (1 - 1 / max(1, workers))
+    if saved > RAY_START:
+        return "ray", f"{workers} workers save about {saved:.0f} s"
+    return "inline", f"about {seconds:.0f} s of training would not pay for Ray's start"

@@ -1,0 +1,91 @@
+"""Attacks while the federation trains: a process of its own, nicer than training, that nobody waits for.
+
+It watches the folder of observations and ends when its standard input does: when training is over,
+or when the process that started it is gone. Cores share caches and memory, which niceness does not
+divide, so it rests as long as it works while training goes on.
+"""
+
+import logging
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fedpriv.errors import FedprivError
+from fedpriv.runfolder import RunFolder
+from fedpriv.scenario import Scenario
+
+log = logging.getLogger(__name__)
+PAUSE, NICENESS, PATIENCE = 0.5, 10, 600.0
+SHIFT = 0.2  # seconds of work, and then of rest
+
+
+@contextmanager
+def following(folder: RunFolder, scenario: Scenario) -> Iterator[None]:
+    """Attack in the background while the block runs, when an attack wants that."""
+    if not any(attack.during for attack in scenario.attacks):
+        yield
+        return
+    folder.path.mkdir(parents=True, exist_ok=True)
+    with (folder.path / "attacks.log").open("ab") as text:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "fedpriv.simulations.federation.follow", str(folder.path)],
+            stdin=subprocess.PIPE,
+            stdout=text,
+            stderr=text,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+    try:
+        yield
+    finally:
+        assert process.stdin is not None
+        process.stdin.close()
+        try:
+            process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            log.warning("the attacks in the background took too long; they are done again")
+
+
+def follow(folder: RunFolder) -> None:
+    """Attack what is recorded, over and over, until standard input ends; then leave."""
+    from fedpriv.simulations.judging.attacking import labels_of, of_run, reconstructed
+
+    ended = False
+    while not ended:
+        ready, _, _ = select.select([sys.stdin], [], [], PAUSE)
+        ended = bool(ready)
+        if not list(folder.observations.glob("*.safetensors")):
+            continue
+        scenario = folder.scenario()
+        recording = of_run(folder)
+        for attack, label in zip(scenario.attacks, labels_of(scenario.attacks), strict=True):
+            if attack.during:
+                reconstructed(recording, attack, label, folder.attacks)
+
+
+def rest(*_: object) -> None:
+    """A shift's length, or until training is over."""
+    select.select([sys.stdin], [], [], SHIFT)
+
+
+def main() -> None:
+    import torch
+
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+    os.nice(NICENESS)
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGPROF, rest)
+    signal.setitimer(signal.ITIMER_PROF, SHIFT, SHIFT)
+    try:
+        follow(RunFolder(Path(sys.argv[1])))
+    except FedprivError as error:
+        log.warning("the attacks in the background ended: %s", error)
+
+
+if __name__ == "__main__":
+    main()

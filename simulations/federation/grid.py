@@ -1,0 +1,99 @@
+"""SimulationGrid: Flower's Grid over virtual clients; messages go straight to a backend, nothing polls."""
+
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.server.superlink.fleet.vce.backend.backend import Backend
+from flwr.serverapp import Grid
+from flwr.supercore.run import Run
+from flwr.supercore.task_identity import TaskIdentity
+
+from fedpriv.simulations.federation.contexts import RUN_ID, SERVER_NODE
+
+FAILED = 450  # the code of an error reply: the client broke down
+
+
+class SimulationGrid(Grid):
+    """The nodes are contexts; a message to one is a call of the backend with its context."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        contexts: dict[int, Context],
+        on_reply: Callable[[int], None] = lambda node: None,
+    ) -> None:
+        self.backend, self.contexts, self.on_reply = backend, contexts, on_reply
+        self.touched: set[int] = set()  # nodes whose state may have changed since it was saved
+        self._run = Run.create_empty(RUN_ID)
+        self._replies: dict[str, Message] = {}
+        self._workers = ThreadPoolExecutor(max_workers=max(1, backend.num_workers))
+        TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = RUN_ID, SERVER_NODE, 1
+
+    def set_run(self, run: Run) -> None:
+        self._run = run
+
+    @property
+    def run(self) -> Run:
+        return self._run
+
+    def create_message(
+        self,
+        content: RecordDict,
+        message_type: str,
+        dst_node_id: int,
+        group_id: str,
+        ttl: float | None = None,
+    ) -> Message:
+        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
+
+    def get_node_ids(self) -> list[int]:
+        return list(self.contexts)
+
+    def push_messages(self, messages: Iterable[Message]) -> list[str]:
+        messages = list(messages)
+        for message in messages:
+            message.metadata.__dict__["_message_id"] = uuid.uuid4().hex
+        replies = self.send_and_receive(messages)
+        self._replies |= {reply.metadata.reply_to_message_id: reply for reply in replies}
+        return [message.metadata.message_id for message in messages]
+
+    def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
+        return [self._replies.pop(key) for key in list(message_ids) if key in self._replies]
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> list[Message]:
+        if self.backend.num_workers <= 1:
+            return [self.answered(message) for message in messages]
+        ends = None if timeout is None else time.monotonic() + timeout
+        waiting: set[Future[Message]] = {
+            self._workers.submit(self.answered, message) for message in messages
+        }
+        replies = []
+        while waiting:
+            left = None if ends is None else max(0.0, ends - time.monotonic())
+            done, waiting = wait(waiting, timeout=left, return_when=FIRST_COMPLETED)
+            if not done:
+                break
+            replies += [future.result() for future in done]
+        for late in waiting:
+            late.cancel()
+        return replies
+
+    def answered(self, message: Message) -> Message:
+        """The client's reply; a client that breaks down answers with an error."""
+        node = message.metadata.dst_node_id
+        try:
+            reply, self.contexts[node] = self.backend.process_message(message, self.contexts[node])
+        except Exception as error:
+            reply = Message(Error(FAILED, f"{type(error).__name__}: {error}"), reply_to=message)
+        self.touched.add(node)
+        self.on_reply(node)
+        return reply
+
+    def close(self) -> None:
+        self._workers.shutdown(wait=False, cancel_futures=True)
+        self.backend.terminate()

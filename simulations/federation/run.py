@@ -1,0 +1,119 @@
+"""One scenario end to end on this machine or a Ray cluster."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from flwr.app import Context, RecordDict
+from flwr.server.superlink.fleet.vce.backend.backend import Backend
+
+from fedpriv.errors import BadFolder
+from fedpriv.files import write_text
+from fedpriv.runfolder import RunFolder
+from fedpriv.scenario import Scenario
+from fedpriv.scenario.built import class_table
+from fedpriv.simulations.federation.backends import InlineBackend, chosen
+from fedpriv.simulations.federation.cluster import cluster
+from fedpriv.simulations.federation.contexts import (
+    RUN_ID,
+    SERVER_NODE,
+    contexts_of,
+    drop_states,
+    load_states,
+    save_states,
+)
+from fedpriv.simulations.federation.grid import SimulationGrid
+from fedpriv.simulations.federation.progress import Show
+from fedpriv.state import State
+from fedpriv.strategies.app import server_app
+from fedpriv.strategies.rounds import Record
+
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def backend_of(scenario: Scenario, ray_address: str | None = None) -> Iterator[tuple[Backend, str]]:
+    """The backend that runs the scenario's clients, built, and why it is that one."""
+    name, why = chosen(scenario, ray_address)
+    if name == "inline":
+        from fedpriv.clients.app import app
+
+        inline = InlineBackend()
+        inline.build(lambda: app)
+        yield inline, why
+        return
+    from fedpriv.simulations.federation.actors import ActorBackend
+
+    with cluster(ray_address):
+        actors = ActorBackend(scenario)
+        actors.build()
+        yield actors, why
+
+
+@dataclass
+class Keeper:
+    """Passes news on to a show, and saves the clients' private state before each checkpoint."""
+
+    scenario: Scenario
+    folder: RunFolder
+    grid: SimulationGrid
+    show: Show
+
+    def on_start(self, first: int, last: int) -> None:
+        write_text(self.folder.partition_file, class_table(self.scenario))
+        load_states(self.folder.clients, self.grid.contexts.values(), first - 1)
+        self.show.on_start(first, last)
+
+    def on_round(self, record: Record, state: State) -> None:
+        touched = [self.grid.contexts[node] for node in sorted(self.grid.touched)]
+        drop_states(self.folder.clients, record["round"] - 1)
+        save_states(self.folder.clients, touched, record["round"])
+        self.grid.touched.clear()
+        self.show.on_round(record, state)
+
+
+def simulate(
+    scenario: Scenario,
+    folder: RunFolder,
+    show: Show,
+    *,
+    resume: bool = False,
+    ray_address: str | None = None,
+    start: Path | None = None,
+) -> RunFolder:
+    """Train the scenario's federation into `folder`, from the seed's model or that of a file."""
+    if resume and not folder.scenario_file.exists():
+        raise BadFolder(f"'{folder.path}' holds no run to resume; leave --resume out.")
+    logging.getLogger("flwr").setLevel(logging.ERROR)  # importing Flower sets it to DEBUG
+    run_config = {"scenario": scenario.text()}
+    with backend_of(scenario, ray_address) as (backend, why):
+        log.info("clients run on %s: %s", type(backend).__name__, why)
+        grid = SimulationGrid(
+            backend, contexts_of(scenario, run_config, folder.truth), show.on_reply
+        )
+        context = Context(
+            run_id=RUN_ID,
+            node_id=SERVER_NODE,
+            node_config={},
+            state=RecordDict(),
+            run_config={
+                **run_config,
+                "out": str(folder.path),
+                "resume": resume,
+                "start": str(start or ""),
+            },
+        )
+        try:
+            with show:
+                server_app(Keeper(scenario, folder, grid, show))(grid, context)
+        finally:
+            grid.close()
+    return folder
+
+
+def deliberate_threads(cores: int | None = None) -> None:
+    """One torch thread: two actors with two threads each are slower than with one."""
+    torch.set_num_threads(cores or 1)

@@ -1,0 +1,1 @@
+"""One tail for run, sweep, audit and deploy: attack, score, gate, findings."""

@@ -1,0 +1,1 @@
+"""ATS policy search: the work around fedpriv.policies."""

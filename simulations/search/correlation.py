@@ -1,0 +1,174 @@
+"""Does S_pri foretell what an attack recovers? Policies attacked, and the correlation (ATS figure 2)."""
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from fedpriv.attacks.catalogue import ATTACKS
+from fedpriv.catalogue import DATASETS
+from fedpriv.data.dataset import Dataset
+from fedpriv.engine.gradients import as_trained, dense
+from fedpriv.errors import BadOption
+from fedpriv.evidence.observation import Observation
+from fedpriv.files import whole, write_text
+from fedpriv.metrics.images import psnr
+from fedpriv.policies import Policy, PolicySet
+from fedpriv.policies.privacy_score import sample_gradients
+from fedpriv.policies.search import Stage
+from fedpriv.rng import generator, seed_of
+from fedpriv.simulations.search.search import Places
+from fedpriv.simulations.search.subject import Subject, kept_model, untrained
+from fedpriv.state import State, state_of
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """A policy, its S_pri, and the mean PSNR of an attack's guesses."""
+
+    policy: str
+    privacy: float
+    psnr_trained: float  # against the transformed image, as the paper has it
+    psnr: float  # against the original
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Pearson's r with the 95 % interval of a bootstrap over policies."""
+
+    r: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"r = {self.r:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+
+def correlation(x: Sequence[float], y: Sequence[float], seed: int = 0) -> Correlation:
+    """How surely one tells the other; nan where one of them is the same for all."""
+    pairs = np.array([x, y], dtype=float)
+    if (pairs.std(1) == 0).any():
+        return Correlation(*[float("nan")] * 3)
+    draw = np.random.default_rng(seed_of(seed, "correlation"))
+    found: list[float] = []
+    while len(found) < 2000:
+        picked = pairs[:, draw.integers(0, pairs.shape[1], pairs.shape[1])]
+        if (picked.std(1) > 0).all():
+            found.append(np.corrcoef(picked)[0, 1])
+    low, high = np.quantile(found, [0.025, 0.975])
+    return Correlation(float(np.corrcoef(pairs)[0, 1]), float(low), float(high))
+
+
+def observed(
+    model: nn.Module, data: Dataset, x: torch.Tensor, y: torch.Tensor
+) -> list[Observation]:
+    """One update a sample, of one plain step at learning rate 1 in eval mode."""
+    sent = state_of(model)
+    gradients = sample_gradients(model, data.shape)(x, y)
+    facts: dict[str, Any] = {
+        "classes": data.classes,
+        "input_shape": data.shape,
+        "lr": 1.0,
+        "mode": "eval",
+        "mean": tuple(data.mean),
+        "std": tuple(data.std),
+    }
+
+    def received(row: int) -> State:
+        step = {name: dense(values)[row] for name, values in gradients.items()}
+        return {name: value - step[name] if name in step else value for name, value in sent.items()}
+
+    bound = as_trained(model, "eval")
+    return [
+        Observation(sent=sent, received=received(row), node=row, **facts).on(bound)
+        for row in range(len(x))
+    ]
+
+
+def attacked(
+    scores: Mapping[str, float],
+    model: nn.Module,
+    data: Dataset,
+    attack: str,
+    options: Mapping[str, Any] | None = None,
+    images: int = 8,
+    seed: int = 0,
+    on_done: Callable[[], None] = lambda: None,
+) -> list[Attacked]:
+    """Each policy of `scores` on the same first test images, attacked one image an update."""
+    invert = ATTACKS.build(attack, options or {})
+    x, y = data.x_test[:images], data.y_test[:images]
+    rows = []
+    for name, privacy in scores.items():
+        target = Policy.parse(name)(x, generator(seed, "attacked", name))
+        found = invert(observed(model, data, data.normalised(target), y))
+        guess = found.pixels[:, 0]
+        values = [psnr(guess, part.float() / 255).tolist() for part in (target, x)]
+        rows.append(Attacked(name, privacy, *map(fmean, values)))
+        on_done()
+    return rows
+
+
+def write(rows: Sequence[Attacked], attack: str, out: Path) -> Correlation:
+    """`out` as CSV with a picture beside it; the correlation of S_pri with the paper's PSNR."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["policy", "s-pri", "psnr-trained", "psnr"])
+    writer.writerows([row.policy, row.privacy, row.psnr_trained, row.psnr] for row in rows)
+    write_text(out, text.getvalue())
+    found = correlation([row.privacy for row in rows], [row.psnr_trained for row in rows])
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.add_subplot()
+    x = [row.privacy for row in rows]
+    axes.scatter(x, [row.psnr_trained for row in rows], label="against the transformed image")
+    axes.scatter(x, [row.psnr for row in rows], marker="x", label="against the original")
+    axes.set_xlabel("S_pri")
+    axes.set_ylabel(f"PSNR of {attack} (dB)")
+    axes.set_title(f"{len(rows)} policies, {found}")
+    axes.legend(fontsize=8)
+    with whole(out.with_suffix(".png")) as beside:
+        figure.savefig(beside, format="png", dpi=150)
+    return found
+
+
+def judge_of(found: PolicySet, subject: Subject, out: Path) -> tuple[Dataset, nn.Module]:
+    """The data and the semi-trained model of a search."""
+    data, seed = DATASETS.build(subject.data, {}, root=subject.root), found.settings["seed"]
+    fresh = partial(untrained, subject, data, seed)
+    return data, kept_model(Places(out).model, fresh(), fresh)
+
+
+def verify(
+    found: PolicySet,
+    subject: Subject,
+    out: Path,
+    attack: str,
+    policies: int = 20,
+    images: int = 8,
+    on_stage: Stage = lambda what, count: None,
+    on_done: Callable[[], None] = lambda: None,
+) -> Correlation:
+    """Attack some of the candidates with the search's own model, spread evenly over their S_pri."""
+    if min(policies, len(found.candidates)) < 3 or images < 1:
+        raise BadOption(
+            f"A correlation needs at least 3 policies and 1 image, got {policies} of "
+            f"{len(found.candidates)} and {images}."
+        )
+    data, model = judge_of(found, subject, out)
+    ranked = sorted(found.candidates, key=lambda row: row.privacy)
+    steps = torch.linspace(0, len(ranked) - 1, min(policies, len(ranked))).round().long()
+    scores = {ranked[row].policy: ranked[row].privacy for row in steps.tolist()}
+    on_stage(attack, len(scores))
+    seed = found.settings["seed"]
+    rows = attacked(scores, model, data, attack, images=images, seed=seed, on_done=on_done)
+    return write(rows, attack, Places(out).verified)

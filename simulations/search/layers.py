@@ -1,0 +1,134 @@
+"""GradSim by layer while an attack goes on: where a policy leaves it in the dark (ATS figure 6)."""
+
+import csv
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from fedpriv.attacks.catalogue import ATTACKS
+from fedpriv.attacks.inversion.attack import GradientInversion
+from fedpriv.data.dataset import Dataset
+from fedpriv.engine.gradients import Distance, Gradients, inner, square
+from fedpriv.files import whole, write_text
+from fedpriv.policies import Policy, PolicySet
+from fedpriv.policies.policy_set import RANDOM, named
+from fedpriv.policies.search import Stage
+from fedpriv.rng import generator
+from fedpriv.simulations.search.correlation import judge_of, observed
+from fedpriv.simulations.search.search import Places
+from fedpriv.simulations.search.subject import Subject
+from fedpriv.state import State
+
+POINTS = 100  # of a curve, at most
+EVER = 1e6  # gigabytes: no attack is cut into chunks
+Curves = dict[str, Tensor]  # by policy: (evaluations, layers)
+
+
+def by_layer(found: Gradients, target: State) -> Tensor:
+    """(layers,): GradSim (ATS eq. 5) of each layer's weights, the mean over victims."""
+    cosines = [
+        inner(found[name], target[name])
+        / (square(found[name]) * square(target[name])).clamp_min(1e-30).sqrt()
+        for name in layers(target)
+    ]
+    return torch.stack(cosines).mean(1)
+
+
+def layers(target: State) -> list[str]:
+    """The parameters that are weights of a layer, first to last; values have a leading victim axis."""
+    return [name for name, value in target.items() if value.ndim > 2]
+
+
+def watched(distance: Distance, seen: list[Tensor]) -> Distance:
+    """`distance` that also leaves `by_layer` of every evaluation in `seen`."""
+
+    def told(found: Gradients, target: State) -> Tensor:
+        with torch.no_grad():
+            seen.append(by_layer(found, target))
+        return distance(found, target)
+
+    return told
+
+
+def similarities(
+    policies: Mapping[str, Policy],
+    model: nn.Module,
+    data: Dataset,
+    attack: GradientInversion,
+    images: int = 8,
+    seed: int = 0,
+    on_done: Callable[[], None] = lambda: None,
+) -> Curves:
+    """How near each layer's gradient comes to the observed one, evaluation by evaluation.
+
+    All policies on the same first test images, one image an update, in one chunk, so that the
+    evaluations of all images coincide.
+    """
+    x, y = data.x_test[:images], data.y_test[:images]
+    curves = {}
+    for name, policy in policies.items():
+        seen: list[Tensor] = []
+        target = data.normalised(policy(x, generator(seed, "attacked", policy)))
+        together = replace(attack, distance=watched(attack.distance, seen), memory=EVER)
+        together(observed(model, data, target, y))
+        curves[name] = torch.stack(seen)
+        on_done()
+    return curves
+
+
+def write(curves: Curves, names: list[str], attack: str, out: Path) -> None:
+    """`out` as CSV, a row for each policy, layer and evaluation shown, with a picture beside it."""
+    from matplotlib.figure import Figure
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["policy", "layer", "evaluation", "similarity"])
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    shallow, deep = figure.subplots(1, 2, sharey=True)
+    for number, (policy, values) in enumerate(curves.items()):
+        shown = range(0, len(values), -(-len(values) // POINTS))
+        columns = dict(zip(names, values[list(shown)].T.tolist(), strict=True))
+        for layer, column in columns.items():
+            writer.writerows([policy, layer, *pair] for pair in zip(shown, column, strict=True))
+        for axes, both in ((shallow, names[:2]), (deep, names[-2:])):
+            for layer, style in zip(both, ("-", "--"), strict=False):
+                line = {"color": f"C{number}", "linestyle": style}
+                axes.plot(shown, columns[layer], label=f"{policy}: {layer}", **line)
+    for axes, title in ((shallow, "shallow layers"), (deep, "deep layers")):
+        axes.set_title(title)
+        axes.set_xlabel(f"evaluations of {attack}")
+        axes.legend(fontsize=6)
+    shallow.set_ylabel("GradSim with the observed gradient")
+    write_text(out, text.getvalue())
+    with whole(out.with_suffix(".png")) as beside:
+        figure.savefig(beside, format="png", dpi=150)
+
+
+def watch(
+    found: PolicySet,
+    subject: Subject,
+    out: Path,
+    attack: str,
+    images: int = 8,
+    on_stage: Stage = lambda what, count: None,
+    on_done: Callable[[], None] = lambda: None,
+) -> Path | None:
+    """The figure's CSV for no policy, a random one and the best found, by the search's own model.
+
+    None for an attack that does not search by gradients: it has no such curve.
+    """
+    searching, seed = ATTACKS.build(attack, {}), found.settings["seed"]
+    if not isinstance(searching, GradientInversion):
+        return None
+    data, model = judge_of(found, subject, out)
+    random, best = named(RANDOM, seed=seed)[0], Policy.parse(found.policies[0])
+    policies = {"none": Policy(), f"random, {random}": random, f"searched, {best}": best}
+    on_stage(f"{attack}, layer by layer", len(policies))
+    curves = similarities(policies, model, data, searching, images, seed, on_done)
+    names = layers({name: value[None] for name, value in model.named_parameters()})
+    write(curves, names, attack, Places(out).layers)
+    return Places(out).layers

@@ -1,0 +1,1 @@
+"""Sweeps: defence x value x attack x batch size x seed."""
