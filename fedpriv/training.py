@@ -8,6 +8,7 @@ from torch.nn.functional import cross_entropy
 
 from fedpriv.eager import skip_compiler
 from fedpriv.errors import BadOption, WorkFailed
+from fedpriv.progress import Progress, go_on
 
 Normalise = Callable[[Tensor], Tensor]
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -62,12 +63,13 @@ def fit(
     lr: float = 1e-3,
     optimizer: Callable[..., torch.optim.Optimizer] = torch.optim.Adam,
     loss: Loss = cross_entropy,
-    on_epoch: Callable[[int, float], None] | None = None,
+    progress: Progress = go_on,
 ) -> list[float]:
     """Train `model` in place and return the mean loss of each epoch.
 
     `y` is whatever `loss(model(x), y)` compares with: labels, or x itself for an autoencoder.
-    `draw` decides the order of the samples: same generator, same weights.
+    `draw` decides the order of the samples: same generator, same weights. `progress` is asked after
+    every epoch whether to go on.
     """
     skip_compiler()
     if len(x) != len(y) or not len(x):
@@ -90,6 +92,6 @@ def fit(
                 f"Training diverged in epoch {epoch + 1}: the loss is {history[-1]}. "
                 f"Lower the learning rate, now {lr}."
             )
-        if on_epoch is not None:
-            on_epoch(epoch, history[-1])
+        if not progress((epoch + 1) / epochs, history[-1]):
+            break
     return history

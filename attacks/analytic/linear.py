@@ -6,11 +6,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from fedpriv.attacks.inversion.attack import Progress, Seen, victims_of
+from fedpriv.attacks.inversion.attack import Seen, victims_of
 from fedpriv.attacks.inversion.features import features_of
 from fedpriv.attacks.inversion.labels import from_sign
 from fedpriv.errors import BadObservation
 from fedpriv.evidence.claims import Reconstruction
+from fedpriv.progress import Progress, go_on
 
 
 def solution(b: Tensor, w: Tensor) -> Tensor:
@@ -52,9 +53,7 @@ def first_linear(model: nn.Module) -> str:
 class LinearSystem:
     """Solves ∇W = ∇b ⊗ x for one sample, by least squares over all rows (SPN eq. 2-3, theorem 2.2)."""
 
-    progress: Progress | None = None
-
-    def __call__(self, seen: Seen) -> Reconstruction:
+    def __call__(self, seen: Seen, progress: Progress = go_on) -> Reconstruction:
         started = time.perf_counter()
         victims = victims_of(seen)
         if victims.slots != 1:

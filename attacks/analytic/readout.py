@@ -14,10 +14,11 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from fedpriv.attacks.inversion.attack import Progress, Seen, victims_of
+from fedpriv.attacks.inversion.attack import Seen, victims_of
 from fedpriv.errors import BadObservation
 from fedpriv.evidence.claims import Reconstruction
 from fedpriv.evidence.victims import Victims
+from fedpriv.progress import Progress, Told, go_on
 from fedpriv.state import State
 
 SMALL = 1e-9
@@ -70,19 +71,23 @@ class Readout:
     """As many inputs as a victim's batch has, the most certain ones first; labels by trial."""
 
     rows: Rows = by_difference
-    progress: Progress | None = None
 
-    def __call__(self, seen: Seen) -> Reconstruction:
-        started = time.perf_counter()
+    def __call__(self, seen: Seen, progress: Progress = go_on) -> Reconstruction:
+        started, told = time.perf_counter(), Told(progress)
         victims = victims_of(seen)
         path = first_linear(victims.model)
-        found = [self.one(victims, v, path) for v in range(len(victims))]
+        found = [
+            self.one(victims, v, path)
+            for v in range(len(victims))
+            if v == 0 or told(v / len(victims), 0.0)
+        ]
         return Reconstruction(
             x=torch.stack([x for x, _, _ in found]),
             labels=torch.stack([y for _, y, _ in found]),
             loss=torch.tensor([loss for _, _, loss in found]),
             seconds=time.perf_counter() - started,
-            names=victims.names,
+            partial=told.stopped,
+            names=victims.names[: len(found)],
             mean=victims.facts.mean,
             std=victims.facts.std,
         )
@@ -186,11 +191,11 @@ def smooth(shape: tuple[int, ...], length: float = 3.0) -> Tensor:
     return torch.block_diag(*[torch.exp(-torch.cdist(places, places) / length)] * channels)
 
 
-def read_bins(progress: Progress | None = None) -> Readout:
+def read_bins() -> Readout:
     """For a server that planted bins (malicious.name = "imprint")."""
-    return Readout(by_difference, progress)
+    return Readout(by_difference)
 
 
-def read_rows(progress: Progress | None = None) -> Readout:
+def read_rows() -> Readout:
     """For a server that planted traps, or fishes (malicious.name = "trap-weights", "class-fishing", …)."""
-    return Readout(by_row, progress)
+    return Readout(by_row)

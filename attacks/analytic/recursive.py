@@ -9,12 +9,13 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
 from fedpriv.attacks.analytic.head import head_of
-from fedpriv.attacks.inversion.attack import Progress, Seen, victims_of
+from fedpriv.attacks.inversion.attack import Seen, victims_of
 from fedpriv.attacks.inversion.features import features_of
 from fedpriv.attacks.inversion.labels import evidence, sign_counts
 from fedpriv.errors import BadObservation
 from fedpriv.evidence.claims import Reconstruction
 from fedpriv.evidence.victims import Victims
+from fedpriv.progress import Progress, Told, go_on
 from fedpriv.state import State
 
 _EDGE = 1e-12  # keeps the inverse of a saturated activation finite
@@ -160,10 +161,8 @@ class Recursive:
     sample and a bias on the last layer; precision is lost where activations saturate or ReLUs are off.
     """
 
-    progress: Progress | None = None
-
-    def __call__(self, seen: Seen) -> Reconstruction:
-        started = time.perf_counter()
+    def __call__(self, seen: Seen, progress: Progress = go_on) -> Reconstruction:
+        started, told = time.perf_counter(), Told(progress)
         victims = victims_of(seen)
         head, chain = head_of(victims), chain_of(victims)
         if victims.slots != 1 or head.bias is None:
@@ -179,8 +178,11 @@ class Recursive:
             }
             gradient = {key: value[row].double() for key, value in victims.gradient.items()}
             guesses.append(recovered(chain, weights, gradient, victims.facts.input_shape))
-            if self.progress is not None:
-                self.progress((row + 1) / len(victims), 0.0)
+            if not told((row + 1) / len(victims), 0.0):
+                break
+        victims = victims.rows(range(len(guesses)))
+        head = head_of(victims)
+        assert head.bias is not None
         x = torch.stack(guesses).unsqueeze(1).float()
         labels = sign_counts(evidence(head.weight, head.bias)).unsqueeze(1)
         with torch.no_grad():
@@ -194,6 +196,7 @@ class Recursive:
             labels=labels,
             loss=torch.stack(gaps).sum(0),
             seconds=time.perf_counter() - started,
+            partial=told.stopped,
             names=victims.names,
             mean=victims.facts.mean,
             std=victims.facts.std,

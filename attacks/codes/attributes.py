@@ -9,10 +9,12 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
 from fedpriv.attacks.codes.decoder import training_codes
-from fedpriv.attacks.codes.knowledge import Decoded, Knowledge
+from fedpriv.attacks.codes.knowledge import Knowledge
 from fedpriv.codes.coders import classifier
 from fedpriv.codes.decoding import Standardised
 from fedpriv.errors import BadOption
+from fedpriv.evidence.claims import Attribute, Features
+from fedpriv.progress import Progress, go_on
 from fedpriv.training import fit, outputs
 
 
@@ -30,6 +32,7 @@ def trained(knows: Knowledge, z: Tensor, target: Tensor, units: int, purpose: st
         batch=knows.batch,
         lr=knows.lr,
         loss=mse_loss if target.is_floating_point() else cross_entropy,
+        progress=knows.told,
     )
     return network
 
@@ -41,7 +44,8 @@ class AttributeAttack:
     attribute: str
     codes: Literal["clean", "noisy"] = "noisy"
 
-    def __call__(self, knows: Knowledge) -> Decoded:
+    def __call__(self, knows: Knowledge, progress: Progress = go_on) -> list[Attribute]:
+        knows = knows.telling(progress)
         if self.attribute not in knows.labels:
             raise BadOption(
                 f"The attacker knows no attribute '{self.attribute}' of its samples; it knows: "
@@ -51,9 +55,17 @@ class AttributeAttack:
         network = trained(
             knows, training_codes(knows, self.codes), labels, classes, f"attribute-{self.attribute}"
         )
-        return Decoded(
-            {party: outputs(network, z).argmax(dim=1) for party, z in knows.shared.items()}
-        )
+        return [
+            Attribute(
+                guess=outputs(network, z).argmax(dim=1)[None],
+                attribute=self.attribute,
+                classes=classes,
+                names=(knows.name(party),),
+                partial=knows.told.stopped,
+                places=torch.arange(len(z))[None],
+            )
+            for party, z in knows.shared.items()
+        ]
 
 
 @dataclass(frozen=True)
@@ -63,10 +75,19 @@ class FeatureAttack:
     network: Callable[[Tensor], Tensor]
     codes: Literal["clean", "noisy"] = "noisy"
 
-    def __call__(self, knows: Knowledge) -> Decoded:
+    def __call__(self, knows: Knowledge, progress: Progress = go_on) -> list[Features]:
+        knows = knows.telling(progress)
         with torch.no_grad():
             wanted = self.network(knows.x)
         mapping = trained(
             knows, training_codes(knows, self.codes), wanted, wanted.shape[1], "features"
         )
-        return Decoded({party: outputs(mapping, z) for party, z in knows.shared.items()})
+        return [
+            Features(
+                guess=outputs(mapping, z)[None],
+                names=(knows.name(party),),
+                partial=knows.told.stopped,
+                places=torch.arange(len(z))[None],
+            )
+            for party, z in knows.shared.items()
+        ]

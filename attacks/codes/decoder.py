@@ -6,11 +6,13 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from fedpriv.attacks.codes.knowledge import Decoded, Knowledge
+from fedpriv.attacks.codes.knowledge import Knowledge
 from fedpriv.codes.coders import critic
 from fedpriv.codes.decoding import Critic, Standardised, decoded, fit_decoder, fit_strong_decoder
 from fedpriv.errors import BadOption
+from fedpriv.evidence.claims import Reconstruction
 from fedpriv.metrics.perceptual import RandomFeatures
+from fedpriv.progress import Progress, go_on
 
 
 def substitute(
@@ -33,6 +35,7 @@ def substitute(
         epochs=knows.epochs * longer,
         batch=knows.batch,
         lr=knows.lr,
+        progress=knows.told,
     )
 
 
@@ -75,10 +78,11 @@ class DecoderAttack:
                 f"got {self.width}, {self.longer}, {self.mu1}, {self.mu2}."
             )
 
-    def __call__(self, knows: Knowledge) -> Decoded:
+    def __call__(self, knows: Knowledge, progress: Progress = go_on) -> list[Reconstruction]:
+        knows = knows.telling(progress)
         z = training_codes(knows, self.codes)
         network = self.strong(knows, z) if self.mu1 or self.mu2 else self.plain(knows, z)
-        return Decoded({party: decoded(network, code) for party, code in knows.shared.items()})
+        return knows.claimed({party: decoded(network, z) for party, z in knows.shared.items()})
 
     def plain(self, knows: Knowledge, z: Tensor) -> nn.Module:
         return substitute(knows, z, self.codes, self.width, self.longer, self.even)
@@ -102,6 +106,7 @@ class DecoderAttack:
             epochs=knows.epochs * self.longer,
             batch=knows.batch,
             lr=knows.lr,
+            progress=knows.told,
         )
 
 
@@ -109,7 +114,7 @@ class DecoderAttack:
 class TakeAsIs:
     """What was shared is the guess: for noisy raw data (RAN sect. 3.1's measure of `noisy`)."""
 
-    def __call__(self, knows: Knowledge) -> Decoded:
+    def __call__(self, knows: Knowledge, progress: Progress = go_on) -> list[Reconstruction]:
         if knows.clean.shape != knows.x.shape:
             raise BadOption("Codes are no samples here; take-as-is needs the layer 'input'.")
-        return Decoded(dict(knows.shared))
+        return knows.claimed(knows.shared)

@@ -1,18 +1,19 @@
-"""What a curious party knows when codes are shared, and CODE_ATTACKS: the names people type.
+"""What a curious party knows when codes are shared.
 
 The attacker's samples are its own, disjoint from its victims'. It may query the published encoder, sees the
 codes of the others and knows the settings of their defence, but no mask, decoder or sample of theirs.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
 
 from fedpriv.codes.perturbation import budget, misleading, random_mask
 from fedpriv.errors import BadOption
+from fedpriv.evidence.claims import Reconstruction
+from fedpriv.progress import Progress, Told
 from fedpriv.rng import generator
 
 
@@ -45,6 +46,33 @@ class Knowledge:
     batch: int = 64
     lr: float = 1e-3
     seed: int = 0
+    round: int = 1
+    told: Told = field(default_factory=Told)  # asked between epochs whether to go on
+
+    def telling(self, progress: Progress) -> "Knowledge":
+        """The same, with somebody to ask whether to go on."""
+        return replace(self, told=Told(progress))
+
+    def name(self, party: int) -> str:
+        """The name of a party's release, `<round>-<node>`."""
+        return f"{self.round}-{party}"
+
+    def claimed(
+        self, guesses: Mapping[int, Tensor], found: Mapping[int, Mapping[str, Tensor]] | None = None
+    ) -> list[Reconstruction]:
+        """Guesses of the parties' samples as claims, in the order of the codes they shared."""
+        return [
+            Reconstruction(
+                x=guess[None],
+                labels=torch.empty(1, 0, dtype=torch.long),
+                loss=torch.full((1,), torch.nan),
+                names=(self.name(party),),
+                partial=self.told.stopped,
+                places=torch.arange(len(guess))[None],
+                found={key: value[None] for key, value in (found or {}).get(party, {}).items()},
+            )
+            for party, guess in guesses.items()
+        ]
 
     def draw(self, *names: object) -> torch.Generator:
         return generator(self.seed, "curious", *names)
@@ -66,11 +94,3 @@ class Knowledge:
         if self.noise is None or self.noise.share == 1:
             return None
         return random_mask(self.clean.shape[1:], self.draw("mask"), self.noise.share)
-
-
-@dataclass(frozen=True)
-class Decoded:
-    """Guesses by party: samples, or labels, or features, and what was found besides."""
-
-    guesses: Mapping[int, Tensor]
-    extra: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)

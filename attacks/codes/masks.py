@@ -13,10 +13,12 @@ from torch import Tensor
 from torch.nn.functional import mse_loss
 
 from fedpriv.attacks.codes.decoder import substitute
-from fedpriv.attacks.codes.knowledge import Decoded, Knowledge
+from fedpriv.attacks.codes.knowledge import Knowledge
 from fedpriv.codes.decoding import decoded
 from fedpriv.codes.perturbation import random_mask
 from fedpriv.errors import BadOption
+from fedpriv.evidence.claims import Reconstruction
+from fedpriv.progress import Progress, go_on
 
 
 def overlap(mask: Tensor, other: Tensor) -> float:
@@ -63,18 +65,19 @@ class MaskReading:
     level: float = 1e-3
     width: int = 1
 
-    def __call__(self, knows: Knowledge) -> Decoded:
+    def __call__(self, knows: Knowledge, progress: Progress = go_on) -> list[Reconstruction]:
+        knows = knows.telling(progress)
         clean = knows.clean
         decoder = substitute(knows, clean, "clean")
-        guesses, extra = {}, {}
+        guesses, masks = {}, {}
         for party, codes in knows.shared.items():
             mask = read_mask(codes, clean, self.level)
             network = substitute(
                 knows, knows.perturbed(decoder, mask), f"mask-{party}", width=self.width
             )
             guesses[party] = decoded(network, codes)
-            extra[party] = {"mask": mask}
-        return Decoded(guesses, extra)
+            masks[party] = {"mask": mask}
+        return knows.claimed(guesses, masks)
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,8 @@ class MaskSearch:
         if self.candidates < 1:
             raise BadOption(f"mask-search needs at least 1 candidate, got {self.candidates}.")
 
-    def __call__(self, knows: Knowledge) -> Decoded:
+    def __call__(self, knows: Knowledge, progress: Progress = go_on) -> list[Reconstruction]:
+        knows = knows.telling(progress)
         decoder = substitute(knows, knows.clean, "clean")
         share = knows.noise.share if knows.noise else 0.5
         best: dict[int, tuple[float, Tensor, Tensor]] = {}
@@ -104,7 +108,7 @@ class MaskSearch:
                 misfit = float(mse_loss(again, codes[: self.sample]))
                 if party not in best or misfit < best[party][0]:
                     best[party] = (misfit, guess, mask)
-        return Decoded(
+        return knows.claimed(
             {party: guess for party, (_, guess, _) in best.items()},
             {party: {"mask": mask} for party, (_, _, mask) in best.items()},
         )
@@ -121,11 +125,12 @@ class MaskOverlap:
         if not 0 <= self.rate <= 1:
             raise BadOption(f"mask-overlap: rate must be in [0, 1], got {self.rate}.")
 
-    def __call__(self, knows: Knowledge) -> Decoded:
+    def __call__(self, knows: Knowledge, progress: Progress = go_on) -> list[Reconstruction]:
+        knows = knows.telling(progress)
         decoder = substitute(knows, knows.clean, "clean")
         guesses = {}
         for party, codes in knows.shared.items():
             mask = mask_with_overlap(self.masks[party], self.rate, knows.draw("overlap", party))
             network = substitute(knows, knows.perturbed(decoder, mask), f"overlap-{party}")
             guesses[party] = decoded(network, codes)
-        return Decoded(guesses)
+        return knows.claimed(guesses)

@@ -1,6 +1,5 @@
 """Gradient inversion: search for the input whose gradient is the observed one."""
 
-import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,11 +20,9 @@ from fedpriv.evidence.claims import Reconstruction
 from fedpriv.evidence.observation import Observation
 from fedpriv.evidence.victims import Victims, stack
 from fedpriv.metrics.matching import assignment
-
-log = logging.getLogger(__name__)
+from fedpriv.progress import Progress, Told, go_on
 
 Seen = Observation | Sequence[Observation] | Victims
-Progress = Callable[[float, float], None]  # part done, median of the best losses
 _LOOK = 10  # steps between looks at who is finished
 
 
@@ -82,7 +79,6 @@ class GradientInversion:
     stopping: Stopping = field(default_factory=Stopping)
     seed: int = 0
     memory: float = 1.5
-    progress: Progress | None = None
 
     def __post_init__(self) -> None:
         for name in ("steps", "restarts"):
@@ -91,8 +87,9 @@ class GradientInversion:
         if self.memory <= 0:
             raise BadOption(f"memory must be above 0 gigabytes, got {self.memory}.")
 
-    def __call__(self, seen: Seen) -> Reconstruction:
-        started = time.perf_counter()
+    def __call__(self, seen: Seen, progress: Progress = go_on) -> Reconstruction:
+        """The best guesses; those found so far when `progress` says stop."""
+        started, told = time.perf_counter(), Told(progress)
         keep_pages()
         victims = victims_of(seen)
         fit = victims.that_fit(self.memory)
@@ -103,8 +100,8 @@ class GradientInversion:
         for number, chunk in enumerate(chunks):
             search = _Search(self, victims.rows([v for v, _ in chunk]), [r for _, r in chunk])
             searches.append(search)
-            search.run(self._share(number, len(chunks)))
-            if search.interrupted:
+            search.run(told.within(number / len(chunks), (number + 1) / len(chunks)))
+            if told.stopped:
                 break
         x, y, losses = (
             torch.cat([getattr(search, what) for search in searches])
@@ -118,24 +115,15 @@ class GradientInversion:
             labels=labels[chosen],
             loss=losses[chosen],
             seconds=time.perf_counter() - started,
+            partial=told.stopped,
             names=tuple(victims.names[rows[row]] for row in chosen),
             mean=victims.facts.mean,
             std=victims.facts.std,
             extra={
                 "evaluations": sum(search.evaluations for search in searches),
                 "steps": max(search.taken for search in searches),
-                "interrupted": any(search.interrupted for search in searches),
             },
         )
-
-    def _share(self, number: int, chunks: int) -> Progress:
-        """The progress of one chunk, as part of the whole."""
-
-        def report(part: float, loss: float) -> None:
-            if self.progress is not None:
-                self.progress((number + part) / chunks, loss)
-
-        return report
 
 
 def _smallest(losses: Tensor, rows: list[int], victim: int) -> int:
@@ -179,26 +167,23 @@ class _Search:
         self.target = attack.match.target(victims)
         bounds = box(facts) if facts.mean or len(facts.input_shape) == 3 else None
         self.optimizer = attack.optimizer(Setting(attack.steps, bounds))
-        self.evaluations, self.taken, self.interrupted = 0, 0, False
+        self.evaluations, self.taken = 0, 0
         self.history: list[Tensor] = []
 
-    def run(self, report: Progress) -> None:
-        try:
-            for step in range(self.attack.steps):
-                before = [value.clone() for value in self.free]
-                losses = self.optimizer.step(self.free, self.evaluate)
-                self._keep(losses, before)
-                self.taken = step + 1
-                if step % _LOOK == 0:
-                    report(step / self.attack.steps, self.best.median().item())
-                    self._drop_finished()
-                    if not len(self.active):
-                        return
-            losses, _ = self.evaluate(self.free, None)
-            self._keep(losses, self.free)
-        except KeyboardInterrupt:
-            self.interrupted = True
-            log.warning("interrupted: the best guesses so far are kept")
+    def run(self, progress: Progress) -> None:
+        for step in range(self.attack.steps):
+            before = [value.clone() for value in self.free]
+            losses = self.optimizer.step(self.free, self.evaluate)
+            self._keep(losses, before)
+            self.taken = step + 1
+            if step % _LOOK == 0:
+                if not progress(step / self.attack.steps, self.best.median().item()):
+                    return
+                self._drop_finished()
+                if not len(self.active):
+                    return
+        losses, _ = self.evaluate(self.free, None)
+        self._keep(losses, self.free)
 
     def evaluate(self, free: list[Tensor], rows: Tensor | None) -> tuple[Tensor, list[Tensor]]:
         """Losses and gradients at `free`, whose rows are `rows` of the active ones."""

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
 from fedpriv.attacks.analytic.head import head_of
-from fedpriv.attacks.inversion.attack import GradientInversion, Progress, Seen, Stopping, victims_of
+from fedpriv.attacks.inversion.attack import GradientInversion, Seen, Stopping, victims_of
 from fedpriv.attacks.inversion.initialisers import INITIALISERS, given
 from fedpriv.attacks.inversion.labels import evidence, sign_counts
 from fedpriv.attacks.inversion.lbfgs import lbfgs
@@ -22,6 +22,7 @@ from fedpriv.errors import BadObservation
 from fedpriv.evidence.claims import Reconstruction
 from fedpriv.evidence.victims import Victims
 from fedpriv.models.heads import Backbone, last_linear
+from fedpriv.progress import Progress, Told, go_on
 from fedpriv.state import State
 
 FEATURES = "φ(x)"
@@ -127,10 +128,9 @@ class FeatureInversion:
     init: Literal["gaussian", "uniform", "patterned", "black", "grey"] = "patterned"
     seed: int = 0
     memory: float = 1.5
-    progress: Progress | None = None
 
-    def __call__(self, seen: Seen) -> Reconstruction:
-        started = time.perf_counter()
+    def __call__(self, seen: Seen, progress: Progress = go_on) -> Reconstruction:
+        started, told = time.perf_counter(), Told(progress)
         victims = victims_of(seen)
         head = head_of(victims)
         if victims.slots != 1 or head.bias is None:
@@ -150,10 +150,10 @@ class FeatureInversion:
             stopping=Stopping(patience=50),
             seed=self.seed,
             memory=self.memory,
-            progress=self._part(0, self.steps),
         )
-        found = search(victims)
-        if self.joint_steps and not found.extra["interrupted"]:
+        first = self.steps / (self.steps + self.joint_steps)
+        found = search(victims, told.within(0, first))
+        if self.joint_steps and not told.stopped:
             upstream = fitted_upstream(victims, found.x)
             found = replace(
                 search,
@@ -163,17 +163,10 @@ class FeatureInversion:
                 prior=tv(self.joint_tv),
                 steps=self.joint_steps,
                 restarts=1,
-                progress=self._part(self.steps, self.joint_steps),
-            )(victims)
+            )(victims, told.within(first, 1))
         labels = sign_counts(evidence(head.weight, head.bias)).unsqueeze(1)
         seconds = time.perf_counter() - started
-        return replace(found, labels=labels[: len(found.x)], seconds=seconds)
-
-    def _part(self, before: int, steps: int) -> Progress | None:
-        report, total = self.progress, self.steps + self.joint_steps
-        if report is None:
-            return None
-        return lambda part, loss: report((before + part * steps) / total, loss)
+        return replace(found, labels=labels[: len(found.x)], seconds=seconds, partial=told.stopped)
 
 
 def _numbers(some: Victims, victims: Victims) -> list[int]:

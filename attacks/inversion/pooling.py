@@ -12,6 +12,7 @@ from fedpriv.errors import BadObservation
 from fedpriv.evidence.claims import Reconstruction
 from fedpriv.evidence.observation import Observation
 from fedpriv.evidence.victims import Victims
+from fedpriv.progress import Progress, go_on
 from fedpriv.state import State
 
 
@@ -48,9 +49,9 @@ class PooledInversion:
 
     inversion: GradientInversion
 
-    def __call__(self, seen: Seen) -> Reconstruction:
+    def __call__(self, seen: Seen, progress: Progress = go_on) -> Reconstruction:
         if isinstance(seen, Victims | Observation):
-            return self.inversion(seen)
+            return self.inversion(seen, progress)
         by_round: dict[int, list[Observation]] = {}
         for observation in seen:
             by_round.setdefault(observation.round, []).append(observation)
@@ -65,4 +66,4 @@ class PooledInversion:
         rounds = [
             victims_of(sorted(group, key=lambda one: str(one.node))) for group in by_round.values()
         ]
-        return replace(self.inversion, match=pooled(rounds))(rounds[0])
+        return replace(self.inversion, match=pooled(rounds))(rounds[0], progress)

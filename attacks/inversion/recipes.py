@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from fedpriv.attacks.inversion.attack import GradientInversion, Progress, Stopping
+from fedpriv.attacks.inversion.attack import GradientInversion, Stopping
 from fedpriv.attacks.inversion.initialisers import INITIALISERS
 from fedpriv.attacks.inversion.labels import LabelGuess, from_sign, joint
 from fedpriv.attacks.inversion.lbfgs import lbfgs
@@ -57,7 +57,6 @@ def inversion(
     patience: int = 0,
     seed: int = 0,
     memory: float = 1.5,
-    progress: Progress | None = None,
 ) -> GradientInversion:
     """A gradient inversion; `labels = "read"` takes them from the last layer, `replay` matches the update of
     several local steps, `shared-only` compares where the update is not zero, `consensus` keeps the restarts'
@@ -85,7 +84,6 @@ def inversion(
         stopping=Stopping(tolerance, patience),
         seed=seed,
         memory=memory,
-        progress=progress,
     )
 
 
@@ -96,7 +94,6 @@ def pooled_inversion(
     restarts: int = 1,
     seed: int = 0,
     memory: float = 1.5,
-    progress: Progress | None = None,
 ) -> PooledInversion:
     """Scale-free matching with a prior, over all the rounds given (the informed attacker of noise)."""
     return PooledInversion(
@@ -110,7 +107,6 @@ def pooled_inversion(
             restarts=restarts,
             seed=seed,
             memory=memory,
-            progress=progress,
         )
     )
 
@@ -126,7 +122,6 @@ def policy_inversion(
     seed: int = 0,
     memory: float = 1.5,
     transforms: Sequence[Transform] = (),
-    progress: Progress | None = None,
 ) -> PolicyInversion:
     """Searches the original through what an augmentation policy may have done to it and, with `translation`,
     a move of unknown size."""
@@ -140,6 +135,5 @@ def policy_inversion(
         restarts=restarts,
         seed=seed,
         memory=memory,
-        progress=progress,
     )
     return PolicyInversion(replace(search, translation=translation), policy, transforms, pilot)

@@ -13,6 +13,7 @@ from fedpriv.evidence.claims import Reconstruction
 from fedpriv.evidence.victims import Victims
 from fedpriv.policies.informed import branches, differentiable
 from fedpriv.policies.policy import Policy
+from fedpriv.progress import Progress, Told, go_on
 
 Transform = Callable[[Tensor], Tensor]
 
@@ -37,18 +38,26 @@ class PolicyInversion:
         if not 0 < self.pilot <= 1:
             raise BadOption(f"pilot must be in (0, 1], got {self.pilot}.")
 
-    def __call__(self, seen: Seen) -> Reconstruction:
-        started = time.perf_counter()
+    def __call__(self, seen: Seen, progress: Progress = go_on) -> Reconstruction:
+        started, told = time.perf_counter(), Told(progress)
         victims = victims_of(seen)
         ways = self.ways(victims)
         short = replace(self.inversion, steps=max(1, round(self.pilot * self.inversion.steps)))
-        pilots = [replace(short, transform=way)(victims) for way in ways]
+        effort = len(ways) * self.pilot
+        first = effort / (effort + 1)  # the part of the work that the pilots are
+        pilots = [
+            replace(short, transform=way)(
+                victims, told.within(first * number / len(ways), first * (number + 1) / len(ways))
+            )
+            for number, way in enumerate(ways)
+        ]
         losses = torch.stack([pilot.loss for pilot in pilots])
         chosen = losses.argmin(0)
         parts: dict[int, Reconstruction] = {}
         for number in chosen.unique().tolist():
             rows = (chosen == number).nonzero().flatten()
-            found = replace(self.inversion, transform=ways[number])(victims.rows(rows))
+            search = replace(self.inversion, transform=ways[number])
+            found = search(victims.rows(rows), told.within(first, 1))
             parts |= {row: found.of(i) for i, row in enumerate(rows.tolist()) if i < len(found.x)}
         order = [parts[row] for row in sorted(parts)]
         return replace(
@@ -58,6 +67,7 @@ class PolicyInversion:
             loss=torch.cat([part.loss for part in order]),
             names=tuple(part.names[0] for part in order),
             seconds=time.perf_counter() - started,
+            partial=told.stopped,
             extra={"transformations": len(ways), "chosen": chosen.tolist()},
         )
 

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss
 
 from fedpriv.eager import skip_compiler
+from fedpriv.progress import Progress, go_on
 from fedpriv.training import batches, fit, outputs
 
 Features = Callable[[Tensor], list[Tensor]]
@@ -21,9 +22,20 @@ def fit_decoder(
     epochs: int = 20,
     batch: int = 64,
     lr: float = 1e-3,
+    progress: Progress = go_on,
 ) -> nn.Module:
     """The decoder that minimises ‖x − Dec(z)‖² (ARS eq. 8, ARL eq. 1, RAN eq. 3), frozen."""
-    fit(decoder, z, x, draw=draw, epochs=epochs, batch=batch, lr=lr, loss=mse_loss)
+    fit(
+        decoder,
+        z,
+        x,
+        draw=draw,
+        epochs=epochs,
+        batch=batch,
+        lr=lr,
+        loss=mse_loss,
+        progress=progress,
+    )
     return frozen(decoder)
 
 
@@ -103,12 +115,13 @@ def fit_strong_decoder(
     epochs: int = 20,
     batch: int = 64,
     lr: float = 1e-3,
+    progress: Progress = go_on,
 ) -> nn.Module:
     """min over Dec of L_p + μ1·L_adv + μ2·L_perc, max over D of L_D (ARL eq. 5), frozen."""
     skip_compiler()
     stepper = torch.optim.Adam(decoder.parameters(), lr=lr)
     decoder.train()
-    for _ in range(epochs):
+    for epoch in range(epochs):
         for chosen in batches(len(x), batch, draw):
             guess = decoder(z[chosen])
             loss = mse_loss(guess, x[chosen])
@@ -120,6 +133,8 @@ def fit_strong_decoder(
             stepper.zero_grad()
             loss.backward()
             stepper.step()
+        if not progress((epoch + 1) / epochs, float(loss.detach())):
+            break
     return frozen(decoder)
 
 

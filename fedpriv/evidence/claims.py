@@ -1,11 +1,10 @@
-"""Reconstruction: all that an attack returns."""
+"""Claims: what an attack says about private data, on disk without pickle, and what a blind guess says."""
 
 import json
-import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 from zipfile import BadZipFile
 
 import numpy as np
@@ -13,88 +12,178 @@ import torch
 from torch import Tensor
 
 from fedpriv.errors import BadInput
+from fedpriv.files import whole
+
+FOUND = "found/"
+CLAIMS: dict[str, "type[Claim]"] = {}  # by kind; a class of claims enters when it is defined
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Reconstruction:
-    """Guesses for V victims with B samples each.
+@dataclass(frozen=True)
+class Public:
+    """What anybody may know without evidence: public samples of the same kind, such as the test part.
 
-    `x` (V, B, …) lies in the model's input space (normalised), `labels` (V, B) are class indices,
-    `loss` (V,) is what the attack minimised, so that guesses can be ranked without the truth.
-    `names` are the victims' observations, `extra` holds what the attack found besides (plain numbers
-    and texts), `mean` and `std` undo the normalisation.
+    `x` (M, …) as the model takes them, `y` (M,), `attributes` and `features` by name and by row.
     """
 
     x: Tensor
-    labels: Tensor
-    loss: Tensor
-    seconds: float = 0.0
+    y: Tensor
+    attributes: Mapping[str, Tensor] = field(default_factory=dict)
+    features: Tensor | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Claim:
+    """What an attack says about V victims; the leading axis of every tensor is the victim.
+
+    `names` are the names of the evidence, `<round>-<node>`. `partial` means that the attack was told to
+    stop before it had finished. `places` (V, B) are the positions of the samples meant, in the order of
+    the victim's own samples; without them a batch is claimed in any order. `found` holds what the attack
+    found besides as tensors, `extra` as plain numbers and texts.
+    """
+
+    kind: ClassVar[str] = ""
+
     names: tuple[str, ...] = ()
-    mean: tuple[float, ...] = ()
-    std: tuple[float, ...] = ()
+    seconds: float = 0.0
+    partial: bool = False
+    places: Tensor | None = None
+    found: Mapping[str, Tensor] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def pixels(self) -> Tensor:
-        """`x` without the normalisation, clamped to [0, 1]."""
-        if not self.mean:
-            return self.x.clamp(0, 1)
-        shape = (len(self.mean),) + (1,) * (self.x.ndim - 3)
-        mean, std = (torch.tensor(values).view(shape) for values in (self.mean, self.std))
-        return (self.x * std + mean).clamp(0, 1)
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        CLAIMS.setdefault(cls.kind, cls)
+
+    def blind(self, public: Public) -> Self:
+        """The claim of the same form by somebody who has seen no evidence."""
+        raise NotImplementedError(f"{type(self).__name__} has no blind guess.")
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Its tensors by field name."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        own = {name: value for name, value in values.items() if isinstance(value, Tensor)}
+        return own | {FOUND + name: value for name, value in self.found.items()}
 
     def of(self, victim: int) -> Self:
         """The part of one victim, its leading axis kept."""
         one = slice(victim, victim + 1)
-        return type(self)(
-            x=self.x[one],
-            labels=self.labels[one],
-            loss=self.loss[one],
-            seconds=self.seconds / max(1, len(self.x)),
-            names=self.names[one],
-            mean=self.mean,
-            std=self.std,
-            extra=self.extra,
-        )
+        parts = {name: value[one] for name, value in self.tensors().items()}
+        found = {name: parts.pop(FOUND + name) for name in self.found}
+        seconds = self.seconds / max(1, len(self.names))
+        return replace(self, **parts, found=found, seconds=seconds, names=self.names[one])
 
     def save(self, path: Path | str) -> Path:
         """Write an npz that needs no pickle."""
-        path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        tensors = self.tensors()
         facts = {
-            "seconds": self.seconds,
-            "names": self.names,
-            "mean": self.mean,
-            "std": self.std,
-            "extra": dict(self.extra),
+            f.name: getattr(self, f.name)
+            for f in fields(self)
+            if f.name not in tensors and f.name not in ("found", "places")
         }
-        part = path.with_name(f".{path.name}.{os.getpid()}.npz")
-        np.savez_compressed(
-            part,
-            x=self.x.numpy(),
-            labels=self.labels.numpy(),
-            loss=self.loss.numpy(),
-            facts=np.array(json.dumps(facts)),
-        )
-        part.replace(path)
-        return path
+        arrays = {name: value.numpy() for name, value in tensors.items()}
+        with whole(Path(path)) as beside, beside.open("wb") as file:
+            np.savez_compressed(
+                file, **arrays, facts=np.array(json.dumps({"kind": self.kind, **facts}))
+            )
+        return Path(path)
 
-    @classmethod
-    def load(cls, path: Path | str) -> Self:
-        """Read what `save` wrote."""
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                facts = json.loads(str(file["facts"]))
-                x, labels, loss = (torch.from_numpy(file[key]) for key in ("x", "labels", "loss"))
-        except (OSError, ValueError, KeyError, BadZipFile) as error:
-            raise BadInput(f"'{path}' is no reconstruction: {error}.") from error
-        return cls(
-            x=x,
-            labels=labels,
-            loss=loss,
-            seconds=facts["seconds"],
-            names=tuple(facts["names"]),
-            mean=tuple(facts["mean"]),
-            std=tuple(facts["std"]),
-            extra=facts["extra"],
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Reconstruction(Claim):
+    """The claim "these were the samples": guesses for V victims with B samples each.
+
+    `x` (V, B, …) lies in the model's input space (normalised), `labels` (V, B) are class indices
+    (V, 0 where none are claimed), `loss` (V,) is what the attack minimised, so that guesses can be ranked
+    without the truth. `mean` and `std` undo the normalisation.
+    """
+
+    kind: ClassVar[str] = "sample"
+
+    x: Tensor
+    labels: Tensor
+    loss: Tensor
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+
+    @property
+    def pixels(self) -> Tensor:
+        """`x` without the normalisation, clamped to [0, 1]."""
+        return self.as_pixels(self.x)
+
+    def as_pixels(self, x: Tensor) -> Tensor:
+        """Samples (…, *shape) of the same input space, without the normalisation, clamped to [0, 1]."""
+        if not self.mean:
+            return x.clamp(0, 1)
+        shape = (len(self.mean),) + (1,) * (self.x.ndim - 3)
+        mean, std = (torch.tensor(values).view(shape) for values in (self.mean, self.std))
+        return (x * std + mean).clamp(0, 1)
+
+    def blind(self, public: Public) -> Self:
+        """The mean of public samples, and their most frequent label, for everybody."""
+        mean = public.x.float().mean(dim=0)
+        return replace(
+            self,
+            x=mean.expand_as(self.x).clone(),
+            labels=torch.full_like(self.labels, majority(public.y)),
         )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Attribute(Claim):
+    """The claim "the private attribute of these samples is …": class indices `guess` (V, N)."""
+
+    kind: ClassVar[str] = "attribute"
+
+    guess: Tensor
+    attribute: str
+    classes: int
+
+    def blind(self, public: Public) -> Self:
+        """The most frequent class of public samples, for everybody."""
+        often = majority(public.attributes[self.attribute])
+        return replace(self, guess=torch.full_like(self.guess, often))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Features(Claim):
+    """The claim "these are the identity features of the samples": `guess` (V, N, F) (ARL eq. 10)."""
+
+    kind: ClassVar[str] = "features"
+
+    guess: Tensor
+
+    def blind(self, public: Public) -> Self:
+        """The mean feature of public samples."""
+        if public.features is None:
+            raise BadInput("A blind guess of features needs the features of public samples.")
+        return replace(self, guess=public.features.mean(dim=0).expand_as(self.guess).clone())
+
+
+def majority(labels: Tensor) -> int:
+    """The most frequent label; the smallest of those that are equally frequent."""
+    return int(torch.bincount(labels.flatten().long()).argmax())
+
+
+def claims_in(found: Claim | Sequence[Claim]) -> list[Claim]:
+    """What an attack returned as one claim for each victim."""
+    together = [found] if isinstance(found, Claim) else list(found)
+    return [claim.of(victim) for claim in together for victim in range(len(claim.names))]
+
+
+def load_claim(path: Path | str) -> Claim:
+    """Read what `save` wrote."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            facts = json.loads(str(file["facts"]))
+            tensors = {key: torch.from_numpy(file[key]) for key in file.files if key != "facts"}
+        kind = CLAIMS[facts.pop("kind", Reconstruction.kind)]
+        known = {f.name for f in fields(kind)}
+        found = {key.removeprefix(FOUND): tensors.pop(key) for key in list(tensors) if FOUND in key}
+        plain = {key: _tuple(value) for key, value in facts.items() if key in known}
+        return kind(**plain, **tensors, found=found)
+    except (OSError, ValueError, KeyError, TypeError, BadZipFile) as error:
+        raise BadInput(f"'{path}' is no claim of an attack: {error}.") from error
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

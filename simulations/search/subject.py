@@ -19,6 +19,7 @@ from fedpriv.policies.privacy_score import Reduction, Rule
 from fedpriv.policies.scorer import Scorer
 from fedpriv.policies.search import Search
 from fedpriv.policies.transforms import check_images
+from fedpriv.progress import Progress
 from fedpriv.rng import generator, seed_of
 from fedpriv.state import state_of
 from fedpriv.training import fit
@@ -58,9 +59,7 @@ def untrained(subject: Subject, data: Dataset, seed: int) -> nn.Module:
         return MODELS.build(subject.model, subject.options, **data.dimensions).eval()
 
 
-def semi_trained(
-    subject: Subject, data: Dataset, seed: int, on_epoch: Callable[[int, float], None]
-) -> nn.Module:
+def semi_trained(subject: Subject, data: Dataset, seed: int, progress: Progress) -> nn.Module:
     """M^s: the same after a few epochs on a share of the training samples (ATS sect. 4.4)."""
     model = untrained(subject, data, seed)
     count = max(1, round(subject.share * len(data.x_train)))
@@ -74,7 +73,7 @@ def semi_trained(
         epochs=subject.epochs,
         lr=0.1,
         optimizer=partial(torch.optim.SGD, momentum=0.9, weight_decay=5e-4),
-        on_epoch=on_epoch,
+        progress=progress,
     )
     return model.eval()
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedpriv.attacks.code_catalogue import CODE_ATTACKS
+from fedpriv.attacks.catalogue import ATTACKS
 from fedpriv.attacks.codes.attributes import AttributeAttack, FeatureAttack
 from fedpriv.attacks.codes.decoder import DecoderAttack, TakeAsIs, substitute, training_codes
 from fedpriv.attacks.codes.knowledge import Knowledge, NoiseSettings
@@ -79,17 +79,23 @@ def world(encoder, noise: NoiseSettings | None = None, epochs: int = 25):
     return knows, samples, masks
 
 
-def error(guesses, samples) -> float:
-    gaps = [(guesses[party] - x).square().mean() for party, x in samples.items()]
+def by_party(claims):
+    """Claims of one party each, by the party in their name."""
+    return {int(claim.names[0].partition("-")[2]): claim for claim in claims}
+
+
+def error(claims, samples) -> float:
+    found = by_party(claims)
+    gaps = [(found[party].x[0] - x).square().mean() for party, x in samples.items()]
     return float(torch.stack(gaps).mean())
 
 
 @pytest.mark.parametrize("name", ["decoder", "adversarial-decoder", "large-decoder", "gan-decoder"])
 def test_decoders_recover_undefended_samples_they_never_saw(name, encoder):
     knows, samples, _ = world(encoder)
-    found = CODE_ATTACKS.build(name)(knows)
+    found = ATTACKS.build(name)(knows)
     spread = float(torch.cat(list(samples.values())).var(dim=0).mean())
-    assert error(found.guesses, samples) < 0.35 * spread
+    assert error(found, samples) < 0.35 * spread
 
 
 def test_the_attribute_is_read_off_undefended_codes(encoder):
@@ -97,7 +103,7 @@ def test_the_attribute_is_read_off_undefended_codes(encoder):
     found = AttributeAttack("side")(knows)
     for party in (0, 1):
         truth = pictures(96, seed=10 + party)[1]
-        assert (found.guesses[party] == truth).float().mean() > 0.95
+        assert (by_party(found)[party].guess[0] == truth).float().mean() > 0.95
 
 
 def test_larger_codes_hide_nothing(encoder):
@@ -108,8 +114,8 @@ def test_larger_codes_hide_nothing(encoder):
         shared={party: 100 * z + 7 for party, z in knows.shared.items()},
     )
     for attack in (DecoderAttack(even=True), DecoderAttack(mu2=0.1, even=True)):
-        plain, scaled = attack(knows).guesses, attack(larger).guesses
-        torch.testing.assert_close(plain[0], scaled[0], rtol=1e-2, atol=1e-2)
+        plain, scaled = attack(knows)[0], attack(larger)[0]
+        torch.testing.assert_close(plain.x, scaled.x, rtol=1e-2, atol=1e-2)
 
 
 def test_features_are_read_off_undefended_codes(encoder):
@@ -118,7 +124,7 @@ def test_features_are_read_off_undefended_codes(encoder):
 
     knows, samples, _ = world(encoder)
     found = FeatureAttack(halves)(knows)
-    gap = (found.guesses[0] - halves(samples[0])).square().mean()
+    gap = (found[0].guess[0] - halves(samples[0])).square().mean()
     assert gap < 0.1 * halves(samples[0]).var()
 
 
@@ -126,29 +132,27 @@ NOISE = NoiseSettings(epsilon=3.0, share=0.5)
 
 
 def test_masked_noise_harms_decoders_and_reading_the_mask_undoes_much_of_it(encoder):
-    plain = error(DecoderAttack("clean")(world(encoder)[0]).guesses, world(encoder)[1])
+    plain = error(DecoderAttack("clean")(world(encoder)[0]), world(encoder)[1])
     knows, samples, masks = world(encoder, NOISE)
-    clean = error(DecoderAttack("clean")(knows).guesses, samples)
+    clean = error(DecoderAttack("clean")(knows), samples)
     found = MaskReading()(knows)
     assert clean > 3 * plain
-    assert error(found.guesses, samples) < 0.6 * clean
+    assert error(found, samples) < 0.6 * clean
     for party, mask in masks.items():
-        assert overlap(found.extra[party]["mask"], mask) >= 7 / 8
+        assert overlap(by_party(found)[party].found["mask"][0], mask) >= 7 / 8
 
 
 def test_knowing_more_of_a_mask_decodes_better(encoder):
     knows, samples, masks = world(encoder, NOISE)
-    none, all_of_it = (
-        error(MaskOverlap(masks, rate)(knows).guesses, samples) for rate in (0.0, 1.0)
-    )
+    none, all_of_it = (error(MaskOverlap(masks, rate)(knows), samples) for rate in (0.0, 1.0))
     assert all_of_it < none
 
 
 def test_a_search_for_masks_keeps_one_candidate_for_each_victim(encoder):
     knows, samples, _ = world(encoder, NOISE, epochs=4)
     found = MaskSearch(candidates=2)(knows)
-    assert set(found.guesses) == set(samples) and found.guesses[0].shape == samples[0].shape
-    assert set(found.extra[0]["mask"].unique().tolist()) <= {0.0, 1.0}
+    assert set(by_party(found)) == set(samples) and found[0].x[0].shape == samples[0].shape
+    assert set(found[0].found["mask"].unique().tolist()) <= {0.0, 1.0}
 
 
 def test_an_outsider_imitates_the_noise_and_a_party_uses_its_own_release(encoder):
@@ -182,6 +186,19 @@ def test_a_mask_is_read_from_distributions_alone():
 def test_a_guess_overlaps_as_much_as_asked(rate):
     mask = random_mask((64,), generator(0))
     assert overlap(mask, mask_with_overlap(mask, rate, generator(1))) == rate
+
+
+def test_a_decoder_that_is_told_to_stop_says_that_it_is_not_finished(encoder):
+    knows, _, _ = world(encoder)
+    heard = []
+
+    def progress(part, loss):
+        heard.append(part)
+        return len(heard) < 3
+
+    found = DecoderAttack()(knows, progress)
+    assert len(heard) == 3 and all(claim.partial for claim in found)
+    assert not DecoderAttack()(world(encoder, epochs=1)[0])[0].partial
 
 
 def test_what_does_not_apply_is_explained(encoder):

@@ -66,7 +66,9 @@ def test_planted_rows_are_read_out(name):
 
 
 def test_all_rows_are_tested_here():
-    assert set(SHORT) | {"linear", "read-bins", "read-rows"} == set(ATTACKS)
+    assert set(SHORT) | {"linear", "read-bins", "read-rows"} == {
+        name for name, row in ATTACKS.items() if row.sees == "update"
+    }
 
 
 @pytest.mark.parametrize("name", ATTACKS)

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from fedpriv.errors import BadInput, BadObservation
-from fedpriv.evidence.claims import Reconstruction
+from fedpriv.evidence.claims import Reconstruction, load_claim
 from fedpriv.evidence.observation import Observation, load_folder
 from fedpriv.evidence.victims import alike, stack
 from fedpriv.state import state_of
@@ -167,7 +167,7 @@ def test_a_reconstruction_survives_its_file(tmp_path):
         std=(0.2, 0.2, 0.2),
         extra={"steps": 3},
     )
-    again = Reconstruction.load(found.save(tmp_path / "a" / "1-0.npz"))
+    again = load_claim(found.save(tmp_path / "a" / "1-0.npz"))
     assert torch.equal(again.pixels, found.pixels)
     assert (again.names, again.extra, again.seconds) == (found.names, {"steps": 3}, 1.5)
     assert float(found.pixels.min()) >= 0
@@ -178,5 +178,5 @@ def test_a_reconstruction_survives_its_file(tmp_path):
 def test_a_foreign_npz(tmp_path):
     path = tmp_path / "x.npz"
     path.write_bytes(b"PK\x03\x04 nothing")
-    with pytest.raises(BadInput, match="no reconstruction"):
-        Reconstruction.load(path)
+    with pytest.raises(BadInput, match="no claim"):
+        load_claim(path)
