@@ -1,6 +1,6 @@
 """ATTACKS: one registry for updates, codes and models; scenarios, the command line and reports use these names."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -37,6 +37,10 @@ class AttackRow(Entry[Attack]):
     knows: tuple[str, ...] = ()
     claims: str = "sample"
     needs: tuple[str, ...] = ()
+
+    def known(self, plugins: Iterable[str]) -> list[str]:
+        """The plugins among these that it is informed of."""
+        return [name for name in plugins if name in self.knows]
 
     def __post_init__(self) -> None:
         for name in ("knows", "needs"):

@@ -10,8 +10,9 @@ from fedpriv.data.signals import har
 from fedpriv.data.synthetic import synthetic
 from fedpriv.data.tabular import adult
 from fedpriv.metrics.features import cosine_similarity
-from fedpriv.metrics.images import mse, psnr, rmse, ssim
-from fedpriv.metrics.metric import Metric, fixed
+from fedpriv.metrics.images import mse, psnr, relative_error, ssim
+from fedpriv.metrics.labels import hit, share_equal
+from fedpriv.metrics.metric import Metric, fixed, pictures
 from fedpriv.metrics.perceptual import perceptual
 from fedpriv.models.alexnet import alexnet
 from fedpriv.models.autoencoders import (
@@ -94,16 +95,72 @@ AUTOENCODERS: Registry[Coder] = Registry(
     },
 )
 
-# METRICS.build(name, options)(guess, truth) -> (N,), on pictures in [0, 1]
+# METRICS.build(name, options)(guess, truth) -> (N,); the judge computes every one that fits a claim
 METRICS: Registry[Metric] = Registry(
     "metric",
     "metrics",
     {
-        "psnr": Entry(fixed(psnr, "high", "dB"), "peak signal-to-noise ratio", "ATS eq. 2"),
-        "ssim": Entry(fixed(ssim, "high"), "structural similarity", "ARS sect. 5.1.3"),
-        "rmse": Entry(fixed(rmse, "low"), "relative error ‖x* − x‖ / ‖x‖", "SPN sect. 4.1"),
-        "mse": Entry(fixed(mse, "low"), "mean squared error", "ARS sect. 5.1.3"),
-        "cosine": Entry(fixed(cosine_similarity, "high"), "cosine similarity", "ARL table 1"),
+        "psnr": Entry(
+            fixed(Metric(psnr, "high", "dB", said="PSNR", bound=20.0, fits=pictures)),
+            "peak signal-to-noise ratio",
+            "ATS eq. 2",
+        ),
+        "ssim": Entry(
+            fixed(Metric(ssim, "high", said="SSIM", bound=0.5, fits=pictures)),
+            "structural similarity",
+            "ARS sect. 5.1.3",
+        ),
+        "relative-error": Entry(
+            fixed(Metric(relative_error, "low", said="relative error")),
+            "‖x* − x‖ / ‖x‖; SPN writes rMSE",
+            "SPN sect. 4.1",
+        ),
+        "mse": Entry(fixed(Metric(mse, "low", said="MSE")), "mean squared error", "ARS 5.1.3"),
         "features": Entry(perceptual, "distance of deep features, pluggable network", "ARL eq. 4"),
+        "categories": Entry(
+            fixed(Metric(share_equal, "high", of="categories")),
+            "share of a row's categories that are right",
+            "ARS table 3",
+        ),
+        "face": Entry(
+            fixed(Metric(cosine_similarity, "high", of="faces", said="face similarity")),
+            "cosine of the face features of guess and original",
+            "ARL table 1",
+        ),
+        "psnr-trained": Entry(
+            fixed(Metric(psnr, "high", "dB", "trained", "PSNR as trained on", fits=pictures)),
+            "PSNR against the image as the client trained on it",
+            "ATS eq. 2",
+        ),
+        "label-hit": Entry(
+            fixed(Metric(hit, "high", of="labels", said="labels recovered")),
+            "the label is right",
+            "SPN sect. 4.1",
+        ),
+        "input-error": Entry(
+            fixed(Metric(relative_error, "low", of="input", said="error of the input")),
+            "relative error as the model sees the sample; theorem 2.2 bounds it",
+            "SPN theorem 2.2",
+        ),
+        "traced-hit": Entry(
+            fixed(Metric(hit, "high", of="owner", said="owners found")),
+            "the nearest reconstruction is its owner's",
+            "SPN alg. 6",
+        ),
+        "attribute-hit": Entry(
+            fixed(Metric(hit, "high", of="attribute", said="attribute read")),
+            "the private attribute is right",
+            "ARS sect. 5.1.3",
+        ),
+        "feature": Entry(
+            fixed(Metric(cosine_similarity, "high", of="features", said="feature similarity")),
+            "cosine of claimed and true identity features",
+            "ARL eq. 10",
+        ),
+        "mask-overlap": Entry(
+            fixed(Metric(share_equal, "high", of="mask", said="mask read")),
+            "share of a secret mask that is right",
+            "ARS sect. 6.1",
+        ),
     },
 )

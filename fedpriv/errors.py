@@ -8,6 +8,8 @@ FedprivError
 │   ├── BadFolder       a run folder that cannot be read, written or resumed
 │   └── BadObservation  a recording that is damaged or does not fit its model
 ├── GateCrossed (1)     the leakage is worse than the gate allows
+├── Undecided (4)       a gate over work that was cut short, failed or was never measured
+├── Interrupted (130)   somebody pressed Ctrl-C; what was there is kept
 └── WorkFailed (3)      the input was right and the work still failed
     └── Refused         a client will not do what it was asked (budget, guard)
 """
@@ -45,6 +47,14 @@ class BadObservation(BadInput):
 
 class GateCrossed(FedprivError):
     exit_code = 1
+
+
+class Undecided(FedprivError):
+    exit_code = 4
+
+
+class Interrupted(FedprivError):
+    exit_code = 130
 
 
 class WorkFailed(FedprivError):

@@ -1,35 +1,93 @@
 """What can be known to be wrong before anything is started or written."""
 
+from collections.abc import Iterable, Sequence
+
 from fedpriv.attacks.catalogue import ATTACKS
-from fedpriv.clients.catalogue import plugin_of
+from fedpriv.clients.catalogue import check_plugins, plugin_of
 from fedpriv.errors import BadScenario
+from fedpriv.evidence.claims import CLAIMS
 from fedpriv.scenario import Scenario
+from fedpriv.scenario.binding import bound
 from fedpriv.scenario.built import model_of, shares_of
-from fedpriv.strategies.catalogue import SHARING_CODES, strategy_of
+from fedpriv.scenario.sections import Attack
+from fedpriv.simulations.judging.conditions import conditions_of, row_of, why_not
+from fedpriv.simulations.judging.gate import Gate, check_gates, gates_of
+from fedpriv.simulations.judging.knowledge import check_curious
+from fedpriv.strategies.catalogue import row_of as strategy_row
+from fedpriv.strategies.catalogue import strategy_of
 from fedpriv.strategies.malicious.catalogue import malicious_of
 from fedpriv.strategies.roster import Roster
 from fedpriv.strategies.secagg import check_secagg
 
 
-def check(scenario: Scenario) -> None:
+def check(scenario: Scenario, gates: Sequence[Gate] | None = None) -> None:
     """Build every part the scenario names once; the first that cannot be built raises."""
+    check_federation(scenario)
+    check_attacks(scenario, scenario.attacks)
+    check_gates(
+        gates_of(scenario.gate) if gates is None else gates,
+        scenario,
+        [attack.name for attack in scenario.attacks],
+    )
+
+
+def check_federation(scenario: Scenario) -> None:
+    """The plugins, the strategy, the data and the model, and whether they can work together."""
     plugin_of(scenario.plugins)
+    check_plugins(scenario.plugins, strategy_row(scenario).reply)
     check_secagg(scenario)
     roster = Roster(scenario.federation.clients)
     malicious_of(scenario, strategy_of(scenario, roster), roster)
     shares_of(scenario)
     model_of(scenario)
-    if scenario.federation.strategy not in SHARING_CODES:
-        check_attacks(scenario)
 
 
-def check_attacks(scenario: Scenario) -> None:
-    """Build every attack, and see that each has a round to look at."""
-    last = scenario.federation.rounds
-    for attack in scenario.attacks:
-        ATTACKS.build(attack.name, attack.options)
+def check_exposed(trained: Scenario, exposed: Scenario, attacks: Iterable[Attack]) -> None:
+    """A cell of a sweep or an audit: the federation that is trained, and the round that is attacked."""
+    check_federation(trained)
+    check_federation(exposed)
+    check_attacks(exposed, attacks)
+
+
+def check_attacks(scenario: Scenario, attacks: Iterable[Attack]) -> None:
+    """Every attack can be built, sees what the strategy shares, and has a round to look at."""
+    last, strategy = scenario.federation.rounds, scenario.federation.strategy
+    reply = strategy_row(scenario).reply
+    for attack in attacks:
+        row = row_of(attack.name)
+        if reply != "nothing" and row.sees not in (reply, "models"):
+            raise BadScenario(
+                f"[[attacks]] '{attack.name}' looks at {plural(row.sees)}, and strategy '{strategy}' "
+                f"shares {plural(reply)}; choose from: {', '.join(fitting(reply))}."
+            )
+        if row.claims not in CLAIMS:
+            raise BadScenario(
+                f"[[attacks]] '{attack.name}' claims '{row.claims}', which nobody can judge; "
+                f"choose from: {', '.join(name for name in CLAIMS if name)}."
+            )
+        check_options(attack)
+        if row.sees == "codes" and why_not(attack.name, scenario) is None:
+            check_curious(scenario)
         if not any(attack.wants(server_round, last) for server_round in range(1, last + 1)):
             raise BadScenario(
                 f"[[attacks]] '{attack.name}' wants rounds {attack.rounds!r}, but the federation has "
                 f"rounds 1 to {last}."
             )
+
+
+def check_options(attack: Attack) -> None:
+    """The options are known and fit; what conditions give is not needed yet."""
+    row = row_of(attack.name)
+    given = {name for condition in conditions_of(row) for name in condition.provides}
+    if given:
+        bound(row.build, attack.options, f"attack '{attack.name}'", given - attack.options.keys())
+    else:
+        ATTACKS.build(attack.name, attack.options)
+
+
+def fitting(reply: str) -> list[str]:
+    return [name for name in ATTACKS if row_of(name).sees == reply]
+
+
+def plural(shared: str) -> str:
+    return {"update": "updates", "codes": "codes", "models": "models"}.get(shared, shared)

@@ -1,6 +1,6 @@
-"""A scenario and its variants, one after another: train, and report what came out."""
+"""A scenario and its variants, one after another: train, attack, score, and one page of it all."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fedpriv.runfolder import RunFolder
@@ -9,10 +9,10 @@ from fedpriv.simulations.checks import check
 from fedpriv.simulations.federation.follow import following
 from fedpriv.simulations.federation.progress import Show
 from fedpriv.simulations.federation.run import deliberate_threads, simulate
+from fedpriv.simulations.judging.attacking import Tell, silent
+from fedpriv.simulations.judging.gate import Gate
+from fedpriv.simulations.stopping import stoppable
 from fedpriv.simulations.variants import variants_of
-from fedpriv.strategies.catalogue import SHARING_CODES
-
-SHARING_NOTHING = ("standalone",)
 
 
 def run_all(
@@ -22,44 +22,51 @@ def run_all(
     *,
     resume: bool = False,
     ray_address: str | None = None,
+    gates: Sequence[Gate] | None = None,
+    tell: Tell = silent,
 ) -> dict[str, Any]:
-    """Every variant in its folder; the rounds of each, by name."""
+    """Every variant in its folder; what came of each, by name.
+
+    `partial` is true when Ctrl-C cut attacks short: then later variants are left out.
+    """
     deliberate_threads()
     rows: dict[str, Any] = {}
     variants = list(variants_of(scenario))
     for _, variant in variants:
-        check(variant)
+        # A gate is over all variants: one that nobody attacks has nothing to be judged by.
+        check(variant, gates if variant.attacks else ())
     for name, variant in variants:
-        place = RunFolder(folder.path / name) if name else folder
+        place = folder.below(name) if name else folder
         going_on = resume and place.scenario_file.exists()
         with following(place, variant):
             simulate(variant, place, show(), resume=going_on, ray_address=ray_address)
         rows[name] = {"folder": str(place.path), "rounds": place.rounds()}
-        if variant.federation.strategy in SHARING_CODES:
-            from fedpriv.simulations.representation.summary import leakage_of
+        if judge(rows[name], place, variant, tell):
+            break
+    return concluded(folder, rows)
 
-            rows[name]["leakage"] = leakage_of(variant, place, again=not going_on)
-        elif variant.attacks and variant.federation.strategy not in SHARING_NOTHING:
-            from fedpriv.simulations.judging.attacking import attack_run
-            from fedpriv.simulations.judging.sums import join_truths
 
-            if variant.federation.secagg:
-                join_truths(place, variant.federation.clients)
-            scores, failures = attack_run(place, variant)
-            rows[name] |= {"scores": scores, "attacks-failed": [vars(f) for f in failures]}
-    summary = summary_of(folder, rows)
-    from fedpriv.report.page import write_report  # pandas, when training is over
+def judge(result: dict[str, Any], place: RunFolder, scenario: Scenario, tell: Tell) -> bool:
+    """Put what attacks found into a variant's result; whether they were cut short."""
+    from fedpriv.simulations.judging.judge import judged  # pandas, when training is over
 
+    with stoppable() as progress:
+        found = judged(place, scenario, tell=tell, progress=progress)
+    result |= found.plain()
+    return found.partial
+
+
+def concluded(folder: RunFolder, rows: dict[str, Any]) -> dict[str, Any]:
+    """The summary of variants that share codes, and the page."""
+    from fedpriv.report.page import write_report
+    from fedpriv.simulations.judging.summary import write_summary
+
+    summary = write_summary(folder, rows)
     report = str(write_report([folder.path]))
-    return {"folder": str(folder.path), "rows": rows, "summary": summary, "report": report}
-
-
-def summary_of(folder: RunFolder, rows: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What leaked from shared codes, side by side; empty when no variant shares codes."""
-    if all("leakage" not in result for result in rows.values()):
-        return []
-    from fedpriv.simulations.representation.summary import summarised, write_summary
-
-    found = summarised(rows)
-    write_summary(folder.path, found)
-    return found
+    return {
+        "folder": str(folder.path),
+        "rows": rows,
+        "summary": summary,
+        "report": report,
+        "partial": any(row.get("partial") for row in rows.values()),
+    }

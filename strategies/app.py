@@ -9,11 +9,11 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedpriv.errors import BadFolder
-from fedpriv.runfolder import RunFolder, load_state, new_folder
+from fedpriv.runfolder import RunFolder, new_folder
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import device_of, first_state, loaded, model_of, test_samples
 from fedpriv.state import State
-from fedpriv.strategies.catalogue import strategy_of
+from fedpriv.strategies.catalogue import row_of, strategy_of
 from fedpriv.strategies.curious import Curious
 from fedpriv.strategies.knowledge import recorder_of
 from fedpriv.strategies.malicious.catalogue import malicious_of
@@ -54,12 +54,6 @@ def opened(run_config: Mapping[str, Any], scenario: Scenario) -> RunFolder:
     return folder
 
 
-def started(run_config: Mapping[str, Any], scenario: Scenario) -> State:
-    """The state of round 0: that of a `start` file, or the one the seed gives."""
-    start = str(run_config.get("start", ""))
-    return load_state(Path(start)) if start else first_state(scenario)
-
-
 def server_app(listener: Listener | None = None) -> ServerApp:
     """A ServerApp that tells `listener` how the run goes."""
     app = ServerApp()
@@ -69,22 +63,22 @@ def server_app(listener: Listener | None = None) -> ServerApp:
         scenario = Scenario.of(context.run_config)
         folder = opened(context.run_config, scenario)
         done = folder.last_round()["round"]
-        state = folder.checkpoint_state() if done else started(context.run_config, scenario)
+        state = folder.checkpoint_state() if folder.has_checkpoint() else first_state(scenario)
         last = scenario.federation.rounds
         if listener:
             listener.on_start(done + 1, last)
 
-        def on_round(record: Record, state: State) -> None:
-            if listener:
-                listener.on_round(record, state)
-            else:
+        def on_round(record: Record, state: State) -> bool:
+            going_on = listener.on_round(record, state) if listener else True
+            if not listener:
                 log.info("round %d: accuracy %.4f", record["round"], record["accuracy"])
             folder.add_round(record)
             folder.save_model(state, {"round": record["round"]})
+            return going_on
 
         net, roster = secured(grid, scenario), Roster(scenario.federation.clients)
         strategy = malicious_of(scenario, strategy_of(scenario, roster), roster)
-        if scenario.attacks and getattr(strategy, "shares", True):
+        if scenario.attacks and row_of(scenario).reply != "nothing":
             recorder = recorder_of(scenario, folder.observations, roster)
             strategy = Curious(strategy, observer_on(net, recorder, roster.clients))
         Federated(

@@ -1,6 +1,8 @@
 """STRATEGIES: the names people type."""
 
+from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 from flwr.serverapp.strategy import Strategy
 
@@ -19,35 +21,65 @@ from fedpriv.strategies.user_privacy import (
 )
 from fedpriv.strategies.vertical import VerticalSharing
 
+
+@dataclass(frozen=True)
+class StrategyRow(Entry[Strategy]):
+    """A row of STRATEGIES: what a reply is, how many clients work at a time, whether replies add up.
+
+    `reply` "update" is a model or its change, "codes" are representations of samples, "nothing" means
+    that clients keep what they learn. `summable` replies can be hidden in a sum (secure aggregation).
+    """
+
+    reply: Literal["update", "codes", "nothing"] = "update"
+    one_at_a_time: bool = False
+    summable: bool = False
+
+
 STRATEGIES: Registry[Strategy] = Registry(
     "strategy",
     "strategies",
     {
-        "fedavg": Entry(FedAvg, "the mean of client updates", "SPN alg. 2-3"),
-        "round-robin": Entry(RoundRobin, "one client a round, in turn", "SPN alg. 4"),
-        "standalone": Entry(Standalone, "nobody shares: the floor", "SPN fig. 7"),
-        "user-dp-server": Entry(
+        "fedavg": StrategyRow(FedAvg, "the mean of client updates", "SPN alg. 2-3", summable=True),
+        "round-robin": StrategyRow(
+            RoundRobin, "one client a round, in turn", "SPN alg. 4", one_at_a_time=True
+        ),
+        "standalone": StrategyRow(
+            Standalone, "nobody shares: the floor", "SPN fig. 7", reply="nothing"
+        ),
+        "user-dp-server": StrategyRow(
             partial(user_level, fixed_on_server),
             "user-level DP: the server clips and adds noise",
             "McMahan 2018",
+            summable=True,
         ),
-        "user-dp-client": Entry(
+        "user-dp-client": StrategyRow(
             partial(user_level, fixed_on_client),
             "user-level DP: clients clip, the server adds noise",
             "McMahan 2018",
+            summable=True,
         ),
-        "user-dp-adaptive": Entry(
+        "user-dp-adaptive": StrategyRow(
             partial(user_level, adaptive_on_client, clipping_norm=0.1),
             "as user-dp-client with an adaptive norm",
             "Andrew 2021",
+            summable=True,
         ),
-        "representation": Entry(
-            RepresentationSharing, "codes of one encoder, pooled", "ARS sect. 3.3"
+        "representation": StrategyRow(
+            RepresentationSharing, "codes of one encoder, pooled", "ARS sect. 3.3", reply="codes"
         ),
-        "vertical": Entry(VerticalSharing, "columns, encoded and put together", "ARS sect. 4.4.2"),
+        "vertical": StrategyRow(
+            VerticalSharing, "columns, encoded and put together", "ARS sect. 4.4.2", reply="codes"
+        ),
     },
+    StrategyRow,
 )
-SHARING_CODES = ("representation", "vertical")
+
+
+def row_of(scenario: Scenario) -> StrategyRow:
+    """The row of the scenario's strategy."""
+    row = STRATEGIES[scenario.federation.strategy]
+    assert isinstance(row, StrategyRow)
+    return row
 
 
 def strategy_of(scenario: Scenario, roster: Roster) -> Strategy:
@@ -55,7 +87,7 @@ def strategy_of(scenario: Scenario, roster: Roster) -> Strategy:
     name = scenario.federation.strategy
     if ":" in name:
         return STRATEGIES.build(name, scenario.strategy)
-    whole = {"scenario": scenario} if name in SHARING_CODES else {}
+    whole = {"scenario": scenario} if row_of(scenario).reply == "codes" else {}
     return STRATEGIES.build(
         name,
         scenario.strategy,

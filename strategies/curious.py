@@ -1,4 +1,4 @@
-"""Curious: reads every single reply before it is aggregated, and changes nothing."""
+"""Curious: sees every exchange, of updates and of codes, before it is aggregated, and changes nothing."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -40,7 +40,13 @@ class Curious(Wrapper):
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        messages = list(self.inner.configure_train(server_round, arrays, config, grid))
+        return self._noted(self.inner.configure_train(server_round, arrays, config, grid))
+
+    def configure_more(self, server_round: int, grid: Grid) -> Iterable[Message]:
+        return self._noted(super().configure_more(server_round, grid))
+
+    def _noted(self, messages: Iterable[Message]) -> list[Message]:
+        messages = list(messages)
         self._sent = {message.metadata.dst_node_id: message for message in messages}
         return messages
 

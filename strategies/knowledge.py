@@ -7,6 +7,7 @@ from torch import nn
 
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import dataset_of, model_of
+from fedpriv.strategies.catalogue import row_of
 from fedpriv.strategies.recorder import Facts, Recorder
 from fedpriv.strategies.roster import Roster
 
@@ -43,6 +44,8 @@ def recorder_of(scenario: Scenario, folder: Any, roster: Roster) -> Recorder:
     """Records the rounds and victims that the scenario's attacks want, by partition."""
     rounds = scenario.federation.rounds
     victims = [attack.victims for attack in scenario.attacks]
+    if row_of(scenario).reply == "codes":
+        victims = [None]  # an attacker of codes needs its own as well
     return Recorder(
         folder,
         facts_of(scenario),

@@ -1,14 +1,19 @@
-"""record_to: observations in a folder, all of them or a sample, within a disk budget."""
+"""record_to: evidence in a folder, of updates and of codes, all of it or a sample, within a disk budget."""
 
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from flwr.app import MessageType
+
+from fedpriv.codes.release import Shared
+from fedpriv.evidence.folder import Evidence
 from fedpriv.evidence.observation import Observation
+from fedpriv.evidence.release import Release
 from fedpriv.state import State
 from fedpriv.strategies.curious import Exchange
-from fedpriv.wire import EXAMPLES, state_in
+from fedpriv.wire import CODES, COLUMNS, EXAMPLES, state_in
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +28,9 @@ def every(server_round: int) -> bool:
 
 
 class Recorder:
-    """Writes every exchange that is wanted as an Observation.
+    """Writes every exchange that is wanted as evidence: an Observation of an update, a Release of codes.
+
+    Other exchanges (who holds how much, an encoder alone, a pool) hold nothing of a client's samples.
 
     `rounds` says which ones, `sample` how many nodes of a round at most, `max_bytes` when to stop,
     `name` what an observation calls a node. `facts` are what the server knows of the protocol; what
@@ -52,9 +59,26 @@ class Recorder:
         if self.bytes >= self.max_bytes:
             self.warn(f"{self.folder} has reached {self.max_bytes:.0f} bytes; no more is kept")
             return
-        path = self.observation(exchange).save(self.folder)
+        seen = self.evidence(exchange)
+        if seen is None:
+            return
+        path = seen.save(self.folder)
         self._taken[exchange.round] = taken + 1
         self.bytes += path.stat().st_size
+
+    def evidence(self, exchange: Exchange) -> Evidence | None:
+        """What an exchange shows of a client's samples; None for a kind of message that shows nothing."""
+        kind = exchange.sent.metadata.message_type
+        if kind == MessageType.TRAIN:
+            return self.observation(exchange)
+        if kind not in (CODES, COLUMNS):
+            return None
+        return Release(
+            shared=Shared.of(_state(exchange.reply.content.array_records)),
+            sent=_state(exchange.sent.content.array_records),
+            round=exchange.round,
+            node=self.name(exchange.node),
+        )
 
     def observation(self, exchange: Exchange) -> Observation:
         """The exchange with all that the server knows about it."""

@@ -30,8 +30,8 @@ class Listener(Protocol):
 
     def on_start(self, first: int, last: int) -> None: ...
 
-    def on_round(self, record: Record, state: State) -> None:
-        """A round ended; called before its checkpoint is written."""
+    def on_round(self, record: Record, state: State) -> bool:
+        """A round ended, its checkpoint is not written yet; the answer is whether to go on."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,17 @@ class Federated:
     evaluate: Callable[[State], Mapping[str, float]]
     min_clients: int = 1
     timeout: float | None = None
-    on_round: Callable[[Record, State], None] = field(default=lambda record, state: None)
+    on_round: Callable[[Record, State], bool] = field(default=lambda record, state: True)
 
     @property
     def shares(self) -> bool:
         return getattr(self.strategy, "shares", True)
 
     def run(self, state: State, rounds: Iterable[int]) -> State:
-        """The state after the rounds; WorkFailed when too few clients answer."""
+        """The state after the rounds, or after the one at which `on_round` said stop.
+
+        WorkFailed when too few clients answer.
+        """
         idle = 0
         for server_round in rounds:
             started = time.monotonic()
@@ -66,49 +69,69 @@ class Federated:
                     f"usable answer, {self.min_clients} are needed. "
                     + " ".join(f"Client {f['client']}: {f['why']}." for f in record["failed"][:3])
                 )
-            self.on_round(record, state)
+            if not self.on_round(record, state):
+                break
         return state
 
     def one(self, server_round: int, state: State) -> tuple[State, Record]:
-        """One round: the next state and its line for rounds.jsonl."""
+        """One round: the next state and its line for rounds.jsonl.
+
+        A strategy may have several exchanges in a round: each is sent, screened and aggregated, then
+        `configure_more` gives the next.
+        """
         self.roster.nodes(self.grid)
         seed_everything(seed_of(self.seed, "server", server_round))  # Flower samples globally
-        arrays = record_of(state)
+        record: Record = {"round": server_round, "asked": 0, "clients": 0, "failed": []}
+        record |= {"bytes-down": 0, "bytes-up": 0}
         messages = list(
-            self.strategy.configure_train(server_round, arrays, ConfigRecord(), self.grid)
+            self.strategy.configure_train(server_round, record_of(state), ConfigRecord(), self.grid)
         )
-        replies = list(self.grid.send_and_receive(messages, timeout=self.timeout))
-        good, failed = self.screened(messages, replies, state if self.shares else None)
-        for failure in failed:
-            log.warning("round %d, client %s: %s", server_round, failure["client"], failure["why"])
-        record: Record = {
-            "round": server_round,
-            "asked": len(messages),
-            "clients": len(good),
-            "failed": failed,
-            "bytes-down": sum(map(array_bytes, messages)),
-            "bytes-up": sum(array_bytes(reply) for reply in good),
-        }
-        aggregated, metrics = self.strategy.aggregate_train(server_round, good)
-        record |= {f"train-{key}": value for key, value in metrics_of(metrics).items()}
-        spent = [value for reply in good if (value := epsilon_in(reply)) is not None]
-        if spent:
-            record["train-epsilon"] = max(spent)
-        if aggregated is not None:
-            state = state_in(aggregated)
+        more = getattr(self.strategy, "configure_more", None)
+        while messages:
+            good = self.exchanged(messages, state if self.shares else None, record)
+            aggregated, metrics = self.strategy.aggregate_train(server_round, good)
+            record |= {f"train-{key}": value for key, value in metrics_of(metrics).items()}
+            spent = [value for reply in good if (value := epsilon_in(reply)) is not None]
+            if spent:
+                record["train-epsilon"] = max(spent)
+            if aggregated is not None:
+                state = state_in(aggregated)
+            messages = list(more(server_round, self.grid)) if more is not None else []
         record |= self.evaluated(server_round, state, record)
         return state, record
+
+    def exchanged(
+        self, messages: list[Message], sent: State | None, record: Record
+    ) -> list[Message]:
+        """The usable replies to the messages; who failed, and what was sent, goes into the record."""
+        replies = list(self.grid.send_and_receive(messages, timeout=self.timeout))
+        good, failed = self.screened(messages, replies, sent)
+        for failure in failed:
+            log.warning(
+                "round %d, client %s: %s", record["round"], failure["client"], failure["why"]
+            )
+        record["failed"] += failed
+        record["bytes-down"] += sum(map(array_bytes, messages))
+        record["bytes-up"] += sum(map(array_bytes, good))
+        kind = messages[0].metadata.message_type
+        if kind == getattr(self.strategy, "main_kind", kind):
+            record |= {"asked": len(messages), "clients": len(good)}
+        return good
 
     def screened(
         self, messages: list[Message], replies: list[Message], sent: State | None
     ) -> tuple[list[Message], list[dict[str, Any]]]:
         """Usable replies in partition order, and who failed why."""
+        unfit = getattr(self.strategy, "why_unfit", lambda reply: None)
         answers = {reply.metadata.src_node_id: reply for reply in replies}
         good, failed = [], []
         for node in sorted((m.metadata.dst_node_id for m in messages), key=self.client):
             reply = answers.get(node)
             within = f" within {self.timeout:g} s" if self.timeout else ""
-            why = f"no answer{within}" if reply is None else why_unusable(reply, sent)
+            if reply is None:
+                why = f"no answer{within}"
+            else:
+                why = why_unusable(reply, sent) or unfit(reply)
             if why is None and reply is not None:
                 good.append(reply)
             else:

@@ -25,20 +25,20 @@ from fedpriv.errors import BadScenario
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import shares_of
 from fedpriv.state import State, apply
+from fedpriv.strategies.catalogue import row_of
 from fedpriv.strategies.curious import Exchange, Observe
 from fedpriv.strategies.recorder import Recorder
 from fedpriv.wire import ARRAYS, CONFIG, EXAMPLES, METRICS, content, state_in
 
 log = logging.getLogger(__name__)
 CLIP = 4.0  # updates lie well within
-ALONE = ("round-robin", "standalone", "representation", "vertical")
 NOT_SUMMED = 452  # the code of an error reply: the client is not in the sum
 
 
 def check_secagg(scenario: Scenario) -> None:
     """BadScenario for a strategy that has no sum of updates to secure."""
     name = scenario.federation.strategy
-    if scenario.federation.secagg and name in ALONE:
+    if scenario.federation.secagg and not row_of(scenario).summable:
         raise BadScenario(
             f"federation.secagg adds up the updates of several clients, and strategy '{name}' has no such "
             "sum; use fedavg, or leave secagg out."

@@ -6,6 +6,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 
 from fedpriv.strategies.fedavg import FedAvg
+from fedpriv.wire import ALONE
 
 
 class Standalone(FedAvg):
@@ -17,7 +18,7 @@ class Standalone(FedAvg):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> list[Message]:
         nodes = self.chosen(server_round, self.roster.nodes(grid))
-        return self.messages("train.standalone", nodes, server_round, arrays, config)
+        return self.messages(ALONE, nodes, server_round, arrays, config)
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]

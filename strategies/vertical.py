@@ -11,18 +11,21 @@ from fedpriv.codes.release import Shared
 from fedpriv.errors import WorkFailed
 from fedpriv.strategies.pool import Pool, columns_beside
 from fedpriv.strategies.representation import RepresentationSharing
-from fedpriv.wire import record_of
+from fedpriv.wire import COLUMNS, record_of
 
 
 class VerticalSharing(RepresentationSharing):
     """Every party trains an encoder of its own columns; one of them gives the labels."""
 
+    main_kind = COLUMNS
+
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> list[Message]:
-        self._grid = grid
-        nodes = self.roster.nodes(grid)  # rows need all their columns: nobody is left out
-        return self.messages("train.columns", nodes, server_round, record_of({}), config)
+        self._round, self._nodes = server_round, self.roster.nodes(grid)
+        self._then = self.shared
+        # Rows need all their columns, so that nobody is left out.
+        return self.messages(COLUMNS, self._nodes, server_round, record_of({}), config)
 
     def check(self, party: int, shared: Shared) -> None:
         code = coder_of(self.scenario, party).code(self.wanted.layer)

@@ -24,6 +24,11 @@ class Wrapper(Strategy):
     ) -> Iterable[Message]:
         return self.inner.configure_train(server_round, arrays, config, grid)
 
+    def configure_more(self, server_round: int, grid: Grid) -> Iterable[Message]:
+        """Further exchanges of the same round; none for a strategy of Flower's."""
+        more = getattr(self.inner, "configure_more", None)
+        return more(server_round, grid) if more is not None else []
+
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:

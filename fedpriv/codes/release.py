@@ -1,4 +1,4 @@
-"""What a federation has published when codes were shared: encoders, codes, classifiers; one flat State."""
+"""What parties share instead of updates: codes with their labels and row ids, and what is learned from them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,8 +10,7 @@ from torch import Tensor
 from fedpriv.errors import BadInput, BadObservation
 from fedpriv.state import State
 
-PREFIX = "published/"
-Z, Y, IDS, TEST, TEST_IDS, ENCODER = "z", "y", "ids", "test", "test-ids", "encoder"
+Z, Y, IDS, TEST, TEST_IDS, ENCODER, TASK = "z", "y", "ids", "test", "test-ids", "encoder", "task"
 
 
 @dataclass(frozen=True)
@@ -30,8 +29,7 @@ class Shared:
         found = {Z: self.z, TEST: self.test, TEST_IDS: self.test_ids}
         found |= {} if self.y is None else {Y: self.y}
         found |= {} if self.ids is None else {IDS: self.ids}
-        weights = self.encoder or {}
-        return found | {f"{ENCODER}/{name}": value for name, value in weights.items()}
+        return found | under(ENCODER, self.encoder or {})
 
     @classmethod
     def of(cls, state: Mapping[str, Tensor]) -> Self:
@@ -39,14 +37,8 @@ class Shared:
         missing = {Z, TEST, TEST_IDS} - state.keys()
         if missing:
             raise BadObservation(f"shared codes lack {', '.join(sorted(missing))}")
-        encoder = {
-            name.removeprefix(f"{ENCODER}/"): value
-            for name, value in state.items()
-            if name.startswith(f"{ENCODER}/")
-        }
-        found = cls(
-            state[Z], state[TEST], state[TEST_IDS], state.get(Y), state.get(IDS), encoder or None
-        )
+        encoder = below(ENCODER, state) or None
+        found = cls(state[Z], state[TEST], state[TEST_IDS], state.get(Y), state.get(IDS), encoder)
         found.check()
         return found
 
@@ -65,40 +57,35 @@ class Shared:
 
 @dataclass(frozen=True)
 class Published:
-    """All that is public after codes were shared, by party number."""
+    """The public models of a federation that shares codes: the encoder, and a classifier for each task."""
 
     encoder: State = field(default_factory=dict)
-    parties: Mapping[int, Shared] = field(default_factory=dict)
     classifiers: Mapping[str, State] = field(default_factory=dict)
 
     def state(self) -> State:
         """One flat state, fit for a checkpoint."""
-        found = {f"{PREFIX}encoder/{name}": value for name, value in self.encoder.items()}
-        for party, shared in self.parties.items():
-            found |= {f"{PREFIX}party/{party}/{k}": v for k, v in shared.state().items()}
+        found = under(ENCODER, self.encoder)
         for task, weights in self.classifiers.items():
-            found |= {f"{PREFIX}task/{task}/{k}": v for k, v in weights.items()}
+            found |= under(f"{TASK}/{task}", weights)
         return found
 
     @classmethod
     def of(cls, state: Mapping[str, Tensor]) -> Self:
         """Read back what `state` gave; empty when nothing was published."""
-        encoder: State = {}
-        grouped: dict[tuple[str, str], State] = {}
-        for name, value in state.items():
-            if not name.startswith(PREFIX):
-                continue
-            kind, _, rest = name.removeprefix(PREFIX).partition("/")
-            if kind == "encoder":
-                encoder[rest] = value
-                continue
-            who, _, key = rest.partition("/")
-            grouped.setdefault((kind, who), {})[key] = value
-        return cls(
-            encoder,
-            {int(who): Shared.of(part) for (kind, who), part in grouped.items() if kind == "party"},
-            {who: part for (kind, who), part in grouped.items() if kind == "task"},
-        )
+        learned = below(TASK, state)
+        tasks = dict.fromkeys(name.partition("/")[0] for name in learned)
+        return cls(below(ENCODER, state), {task: below(task, learned) for task in tasks})
+
+
+def under(prefix: str, state: Mapping[str, Tensor]) -> State:
+    """The same entries as `prefix/name`."""
+    return {f"{prefix}/{name}": value for name, value in state.items()}
+
+
+def below(prefix: str, state: Mapping[str, Tensor]) -> State:
+    """The entries `prefix/name` by name."""
+    start = f"{prefix}/"
+    return {k.removeprefix(start): value for k, value in state.items() if k.startswith(start)}
 
 
 def pooled(parties: Sequence[Shared]) -> tuple[Tensor, Tensor]:

@@ -12,9 +12,12 @@ import torch
 from torch import Tensor
 
 from fedpriv.errors import BadInput
+from fedpriv.evidence.truth import Truth
 from fedpriv.files import whole
+from fedpriv.metrics.matching import assignment
 
 FOUND = "found/"
+Views = dict[str, tuple[Tensor, Tensor]]  # what is compared -> guess and truth, a row a sample
 CLAIMS: dict[str, "type[Claim]"] = {}  # by kind; a class of claims enters when it is defined
 
 
@@ -42,6 +45,7 @@ class Claim:
     """
 
     kind: ClassVar[str] = ""
+    gives: ClassVar[tuple[str, ...]] = ()  # what a judge can compare of it: the keys of `views`
 
     names: tuple[str, ...] = ()
     seconds: float = 0.0
@@ -57,6 +61,25 @@ class Claim:
     def blind(self, public: Public) -> Self:
         """The claim of the same form by somebody who has seen no evidence."""
         raise NotImplementedError(f"{type(self).__name__} has no blind guess.")
+
+    def pairs(self, truth: Truth) -> tuple[Tensor, Tensor]:
+        """Which guess stands for which sample: positions in the claim, and in the truth."""
+        assert self.places is not None
+        return torch.arange(self.places.shape[1]), self.places[0]
+
+    def views(self, truth: Truth, g: Tensor, t: Tensor) -> Views:
+        """Guess and truth of one victim side by side, by what is compared; `g` and `t` as from `pairs`."""
+        raise NotImplementedError(f"{type(self).__name__} cannot be compared with a truth.")
+
+    def at(self, rows: Tensor) -> Self:
+        """The claim about some of its samples only."""
+        count = 0 if self.places is None else self.places.shape[1]
+        parts = {
+            name: value[:, rows]
+            for name, value in self.tensors().items()
+            if not name.startswith(FOUND) and value.dim() > 1 and value.shape[1] == count
+        }
+        return replace(self, **parts)
 
     def tensors(self) -> dict[str, Tensor]:
         """Its tensors by field name."""
@@ -98,6 +121,10 @@ class Reconstruction(Claim):
     """
 
     kind: ClassVar[str] = "sample"
+    gives: ClassVar[tuple[str, ...]] = (
+        *("sample", "trained", "input", "labels"),
+        *("owner", "faces", "categories", "mask"),
+    )
 
     x: Tensor
     labels: Tensor
@@ -107,16 +134,32 @@ class Reconstruction(Claim):
 
     @property
     def pixels(self) -> Tensor:
-        """`x` without the normalisation, clamped to [0, 1]."""
+        """`x` as pictures in [0, 1]; samples that are no pictures as they are."""
         return self.as_pixels(self.x)
 
     def as_pixels(self, x: Tensor) -> Tensor:
-        """Samples (…, *shape) of the same input space, without the normalisation, clamped to [0, 1]."""
+        """Pictures of the same input space in [0, 1]; samples that are no pictures as they are."""
+        if self.x.ndim != 5:
+            return x
         if not self.mean:
             return x.clamp(0, 1)
-        shape = (len(self.mean),) + (1,) * (self.x.ndim - 3)
-        mean, std = (torch.tensor(values).view(shape) for values in (self.mean, self.std))
+        mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (self.mean, self.std))
         return (x * std + mean).clamp(0, 1)
+
+    def pairs(self, truth: Truth) -> tuple[Tensor, Tensor]:
+        """By position, or for a batch in any order by the least squared error."""
+        if self.places is not None:
+            return super().pairs(truth)
+        return assignment(self.pixels[0], self.as_pixels(truth.x))
+
+    def views(self, truth: Truth, g: Tensor, t: Tensor) -> Views:
+        guess = self.pixels[0][g]
+        found = {
+            "sample": (guess, self.as_pixels(truth.x[t])),
+            "trained": (guess, self.as_pixels(truth.trained[t])),
+            "input": (self.x[0][g], truth.x[t]),
+        }
+        return found | ({"labels": (self.labels[0][g], truth.y[t])} if self.labels.numel() else {})
 
     def blind(self, public: Public) -> Self:
         """The mean of public samples, and their most frequent label, for everybody."""
@@ -133,10 +176,16 @@ class Attribute(Claim):
     """The claim "the private attribute of these samples is …": class indices `guess` (V, N)."""
 
     kind: ClassVar[str] = "attribute"
+    gives: ClassVar[tuple[str, ...]] = ("attribute",)
 
     guess: Tensor
     attribute: str
     classes: int
+
+    def views(self, truth: Truth, g: Tensor, t: Tensor) -> Views:
+        if self.attribute not in truth.attributes:
+            return {}
+        return {"attribute": (self.guess[0][g], truth.attributes[self.attribute][t])}
 
     def blind(self, public: Public) -> Self:
         """The most frequent class of public samples, for everybody."""
@@ -149,8 +198,13 @@ class Features(Claim):
     """The claim "these are the identity features of the samples": `guess` (V, N, F) (ARL eq. 10)."""
 
     kind: ClassVar[str] = "features"
+    gives: ClassVar[tuple[str, ...]] = ("features",)
 
     guess: Tensor
+
+    def views(self, truth: Truth, g: Tensor, t: Tensor) -> Views:
+        """Nothing by itself: the judge has the network that gives the true features."""
+        return {}
 
     def blind(self, public: Public) -> Self:
         """The mean feature of public samples."""

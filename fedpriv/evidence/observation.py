@@ -1,18 +1,15 @@
 """Observation: all that a server knows of one client's update, on disk without pickle."""
 
-import json
-import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import nn
 
-from fedpriv.errors import BadObservation, FedprivError
+from fedpriv.errors import BadObservation
+from fedpriv.evidence.files import read_evidence, write_evidence
 from fedpriv.state import State
 
 _SENT, _RECEIVED = "sent/", "received/"
@@ -105,32 +102,20 @@ class Observation:
 
     def save(self, folder: Path | str) -> Path:
         """Write `<round>-<node>.safetensors` and `.json` into `folder`; the path of the first."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{self.name}.safetensors"
-        tensors = {_SENT + key: _plain(value) for key, value in self.sent.items()}
-        tensors |= {_RECEIVED + key: _plain(value) for key, value in self.received.items()}
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".writing-") as unfinished:
-            part = Path(unfinished) / path.name
-            save_file(tensors, part)
-            text = Path(unfinished) / "facts.json"
-            text.write_text(json.dumps(self.facts, indent=1) + "\n")
-            part.replace(path)
-            text.replace(path.with_suffix(".json"))
-        return path
+        tensors = {_SENT + key: value for key, value in self.sent.items()}
+        tensors |= {_RECEIVED + key: value for key, value in self.received.items()}
+        return write_evidence(Path(folder), self.name, tensors, self.facts)
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
         """Read what `save` wrote; BadObservation says what is wrong with a file."""
-        path = Path(path)
-        try:
-            with safe_open(path, framework="pt") as file:
-                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-            facts = json.loads(path.with_suffix(".json").read_text())
-        except (OSError, SafetensorError, ValueError) as error:
-            raise BadObservation(f"{path.name} cannot be read: {error}.") from error
-        sent, received = _parts(tensors, path.name)
-        return cls(sent=sent, received=received, **_known(facts, path.name))
+        return cls.of(*read_evidence(Path(path)), name=Path(path).name)
+
+    @classmethod
+    def of(cls, tensors: State, facts: Mapping[str, Any], name: str) -> Self:
+        """The observation whose tensors and facts were read from the file `name`."""
+        sent, received = _parts(tensors, name)
+        return cls(sent=sent, received=received, **_known(facts, name))
 
     @classmethod
     def of_gradient(cls, sent: State, gradient: State, *, lr: float = 1.0, **facts: Any) -> Self:
@@ -149,24 +134,6 @@ def mean_gradient(seen: Observation, delta: State, sent: State) -> State:
         key: -change / scale - seen.weight_decay * sent[key].float()
         for key, change in delta.items()
     }
-
-
-def load_folder(
-    folder: Path | str,
-) -> tuple[list[Observation], list[tuple[Path, FedprivError]]]:
-    """The good observations of a folder in order of round and node, and what is wrong with the others."""
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise BadObservation(f"'{folder}' is no folder; give the folder that observations are in.")
-    good, bad = [], []
-    for path in sorted(folder.glob("*.safetensors")):
-        try:
-            seen = Observation.load(path)
-            check_finite(seen)
-            good.append(seen)
-        except FedprivError as error:
-            bad.append((path, error))
-    return sorted(good, key=lambda seen: (seen.round, str(seen.node).zfill(20))), bad
 
 
 def check_finite(seen: Observation) -> None:
@@ -199,10 +166,6 @@ def check_fits(seen: Observation, model: nn.Module) -> None:
             )
 
 
-def _plain(value: Tensor) -> Tensor:
-    return value.detach().cpu().clone(memory_format=torch.contiguous_format)
-
-
 def _parts(tensors: State, name: str) -> tuple[State, State]:
     sent, received = (
         {key.removeprefix(part): value for key, value in tensors.items() if key.startswith(part)}
@@ -215,11 +178,13 @@ def _parts(tensors: State, name: str) -> tuple[State, State]:
     return sent, received
 
 
-def _known(facts: Any, name: str) -> dict[str, Any]:
+def _known(facts: Mapping[str, Any], name: str) -> dict[str, Any]:
     known = {f.name for f in fields(Observation)} - set(_TENSORS)
-    if not isinstance(facts, dict) or not known >= facts.keys():
-        strange = _some(facts.keys() - known) if isinstance(facts, dict) else repr(facts)
-        raise BadObservation(f"the facts of {name} hold {strange}, which fedpriv does not know.")
+    strange = facts.keys() - known
+    if strange:
+        raise BadObservation(
+            f"the facts of {name} hold {_some(strange)}, which fedpriv does not know."
+        )
     lacking = {"classes", "input_shape", "lr"} - facts.keys()
     if lacking:
         raise BadObservation(f"the facts of {name} lack {_some(lacking)}.")

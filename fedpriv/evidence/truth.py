@@ -1,8 +1,9 @@
 """Truth: the samples a client really used, on its own disk in audit mode; only scoring reads it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 from zipfile import BadZipFile
 
 import numpy as np
@@ -13,6 +14,9 @@ from fedpriv.errors import BadInput
 from fedpriv.files import whole
 
 
+ATTRIBUTE, SECRET = "attribute/", "secret/"
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Truth:
     """What one client trained on in one round.
@@ -20,7 +24,8 @@ class Truth:
     `x` (N, …) are its own samples as the model takes them (normalised), each once, `trained` the same
     after the plugins' `on_batch`, `y` (N,) their labels, `indices` their numbers in the data set.
     `clean` is ‖B‖, the norm of the update that plain training on the same batches gives, `added` is ‖E‖,
-    that of the released update less the clean one (SPN fig. 5).
+    that of the released update less the clean one (SPN fig. 5); both are nan where codes were shared.
+    `attributes` are labels (N,) by name, `secrets` what a plugin kept secret, such as a mask.
     """
 
     x: Tensor
@@ -31,6 +36,8 @@ class Truth:
     added: float
     round: int
     node: int
+    attributes: Mapping[str, Tensor] = field(default_factory=dict)
+    secrets: Mapping[str, Tensor] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -43,8 +50,14 @@ class Truth:
         tensors = {key: getattr(self, key).numpy() for key in ("x", "trained", "y", "indices")}
         facts = np.array([self.clean, self.added, self.round, self.node], dtype=np.float64)
         with whole(path, mode=0o600) as beside, beside.open("wb") as file:
-            np.savez(file, **tensors, facts=facts)
+            np.savez(file, **tensors, **self._besides(), facts=facts)
         return path
+
+    def _besides(self) -> dict[str, Any]:
+        """Attributes and secrets by the names they have in the file; none for most updates."""
+        found = {f"{ATTRIBUTE}{name}": value for name, value in self.attributes.items()}
+        found |= {f"{SECRET}{name}": value for name, value in self.secrets.items()}
+        return {name: value.numpy() for name, value in found.items()}
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
@@ -54,7 +67,23 @@ class Truth:
                 tensors = {
                     key: torch.from_numpy(file[key]) for key in ("x", "trained", "y", "indices")
                 }
+                attributes, secrets = (
+                    {
+                        key.removeprefix(kind): torch.from_numpy(file[key])
+                        for key in file.files
+                        if key.startswith(kind)
+                    }
+                    for kind in (ATTRIBUTE, SECRET)
+                )
                 clean, added, server_round, node = file["facts"].tolist()
         except (OSError, ValueError, KeyError, BadZipFile) as error:
             raise BadInput(f"'{path}' is no truth of an audit: {error}.") from error
-        return cls(**tensors, clean=clean, added=added, round=int(server_round), node=int(node))
+        return cls(
+            **tensors,
+            attributes=attributes,
+            secrets=secrets,
+            clean=clean,
+            added=added,
+            round=int(server_round),
+            node=int(node),
+        )

@@ -28,8 +28,8 @@ def mse(guess: Tensor, truth: Tensor) -> Tensor:
     return (a - b).square().mean(dim=1)
 
 
-def rmse(guess: Tensor, truth: Tensor) -> Tensor:
-    """‖x* − x‖ / ‖x‖, the relative error of SPN sect. 4.1; 1 is no better than a black picture."""
+def relative_error(guess: Tensor, truth: Tensor) -> Tensor:
+    """‖x* − x‖ / ‖x‖ of each sample, which SPN sect. 4.1 writes rMSE; a black picture has 1."""
     a, b = _alike(guess, truth)
     return (a - b).norm(dim=1) / b.norm(dim=1).clamp_min(1e-12)
 

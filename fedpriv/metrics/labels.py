@@ -19,6 +19,13 @@ def hit(guess: Tensor, truth: Tensor) -> Tensor:
     return (guess == truth).double()
 
 
+def share_equal(guess: Tensor, truth: Tensor) -> Tensor:
+    """The share of entries that are equal, (N,): categories of a row, coordinates of a mask."""
+    if guess.shape != truth.shape:
+        raise BadInput(f"Entries {tuple(guess.shape)} and {tuple(truth.shape)} are no pairs.")
+    return (guess == truth).flatten(1).double().mean(dim=1)
+
+
 def categorical_distance(guess: Tensor, truth: Tensor) -> float:
     """The share that differs: a category is right, at distance 0, or wrong, at distance 1."""
     return float(1 - hit(guess, truth).mean())

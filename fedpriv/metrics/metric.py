@@ -1,29 +1,57 @@
-"""Metric: how a guess compares with the truth, and which way is worse."""
+"""Metric: how a guess compares with the truth, of which claim, and which way is worse."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from torch import Tensor
 
 Compare = Callable[[Tensor, Tensor], Tensor]
 
 
+def anything(truth: Tensor) -> bool:
+    return True
+
+
+def pictures(truth: Tensor) -> bool:
+    """Whether these are pictures (N, C, H, W) of at least 3×3 pixels."""
+    return truth.dim() == 4 and min(truth.shape[2:]) >= 3
+
+
 @dataclass(frozen=True)
 class Metric:
-    """`metric(guess, truth)` gives one value a sample, (N,); `leaks` is the way that means leakage."""
+    """`metric(guess, truth)` gives one value a sample, (N,).
+
+    `of` names what of a claim is compared: "sample" are pictures in [0, 1] or rows of other data,
+    "trained" the same against what the client trained on, "input" what the model sees, "labels", "owner",
+    "attribute", "features" and so on (see Claim.views). `leaks` is the way that means leakage, `said` how
+    people write the name, `bound` the worst that is allowed where nobody sets a gate, `fits` whether
+    it can compare such truths.
+    """
 
     compare: Compare
-    leaks: str  # "high" or "low"
+    leaks: Literal["high", "low"]
     unit: str = ""
+    of: str = "sample"
+    said: str = ""
+    bound: float | None = None
+    fits: Callable[[Tensor], bool] = anything
 
     def __call__(self, guess: Tensor, truth: Tensor) -> Tensor:
         return self.compare(guess, truth)
 
+    def beyond(self, value: float, bound: float) -> bool:
+        """Whether a value is on the leaking side of a bound."""
+        return value > bound if self.leaks == "high" else value < bound
 
-def fixed(compare: Compare, leaks: str, unit: str = "") -> Callable[[], Metric]:
+    def shown(self, value: float | None) -> str:
+        """A value with its unit, as people read it."""
+        if value is None or math.isnan(value):
+            return "–"
+        return f"{value:.1f} {self.unit}" if self.unit else f"{value:.3f}"
+
+
+def fixed(metric: Metric) -> Callable[[], Metric]:
     """A builder of a metric without options."""
-
-    def build() -> Metric:
-        return Metric(compare, leaks, unit)
-
-    return build
+    return lambda: metric

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from fedpriv.metrics.metric import Metric
+from fedpriv.metrics.metric import Metric, pictures
 from fedpriv.registry import imported
 
 Features = Callable[[Tensor], list[Tensor]]  # pictures (N, C, H, W) -> maps (N, Cᵢ, Hᵢ, Wᵢ)
@@ -78,4 +78,4 @@ def perceptual(network: str = "") -> Metric:
             made[channels] = given or RandomFeatures(channels)
         return feature_distance(guess.cpu(), truth.cpu(), made[channels])
 
-    return Metric(compare, leaks="low")
+    return Metric(compare, leaks="low", said="feature distance", fits=pictures)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fedpriv.files import write_bytes
 
-KINDS = {"reconstruction": "rmse", "membership": "membership", "tracing": "tracing"}
+KINDS = {"reconstruction": "relative-error", "membership": "membership", "tracing": "tracing"}
 BORDERS = (float(np.log10(2)), float(np.log10(11)))  # ‖B‖ = ‖E‖ and ‖B‖ = 10·‖E‖
 LEAST_SIDE, GAP, MOST = 96, 4, 16  # pixels of a tile, between tiles, tiles in a row
 
@@ -48,7 +48,7 @@ def save_grid(path: Path, rows: Sequence[Tensor]) -> None:
 def save_ppc(path: Path, results: pd.DataFrame) -> None:
     """PPC curves as PNG: a column for each defence, a row for each kind of attack (SPN fig. 5).
 
-    `results` has a line for defence, value, attack and batch size: accuracy, m, rmse, membership and
+    `results` has a line for defence, value, attack and batch size: accuracy, m, relative error, membership and
     tracing distance. Accuracy is on the left axis, distances on the right; green is where ‖E‖ > ‖B‖.
     """
     import matplotlib
@@ -88,7 +88,7 @@ def _panel(axis: Any, own: pd.DataFrame, column: str, right: float) -> None:
     other.set_ylabel("distance", color="tab:blue", fontsize=8)
     other.set_ylim(0, max(1.05, float(own[column].max()) * 1.05))
     styles = ("-", "--", ":", "-.")
-    for i, ((attack, batch), part) in enumerate(own.groupby(["attack", "batch-size"], sort=False)):
+    for i, ((attack, batch), part) in enumerate(own.groupby(["attack", "batch"], sort=False)):
         part = part.assign(x=part["m"].clip(upper=right)).sort_values("x")
         label = f"{attack}, batch {batch}"
         other.plot(

@@ -29,6 +29,12 @@ class Spec:
         return {"name": self.name, **self.options}
 
 
+def spelled(spec: Spec) -> str:
+    """`pruning(fraction=0.05)`: a part with its options, as people read it."""
+    options = ", ".join(f"{key}={value}" for key, value in spec.options.items())
+    return f"{spec.name}({options})" if options else spec.name
+
+
 @dataclass(frozen=True, kw_only=True)
 class Data:
     """Which data, from where, and who gets what."""
@@ -183,7 +189,6 @@ class Representation:
     curious: int = -1  # the party that attacks the others, -1 the last; vertical: an outsider
     curious_samples: int = 1000  # vertical: the outsider's rows, which no party holds
     victims: int = 256  # samples of each other party that attacks are scored on
-    attacks: tuple[Mapping[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("encoder_epochs", "decoder_epochs", "task_epochs", "batch_size", "parties"):
@@ -218,7 +223,7 @@ class Defence:
     plugins: tuple[Mapping[str, Any], ...] = ()
     vary: str = ""  # "spn.alpha2": the plugin and the option
     values: tuple[Any, ...] = ()
-    informed: tuple[str, ...] = ()
+    informed: tuple[str, ...] | None = None  # None: the attacks whose row knows one of its plugins
 
 
 @dataclass(frozen=True, kw_only=True)

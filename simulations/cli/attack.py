@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from fedpriv.simulations.cli.tables import finite, scores_table
+from fedpriv.simulations.cli.tables import finite
 
 out, err = Console(), Console(stderr=True)
 
@@ -42,29 +42,28 @@ def attack(
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:
     """Attack recorded observations of any Flower app."""
-    from fedpriv.simulations.judging.attacking import attacked
-    from fedpriv.simulations.judging.gate import check, gates_of
-    from fedpriv.simulations.judging.recordings import attacks_named, opened
+    from fedpriv.errors import WorkFailed
+    from fedpriv.runfolder import RunFolder
+    from fedpriv.simulations.cli.ending import finish, print_leaks, told_on
+    from fedpriv.simulations.judging.gate import gates_of
+    from fedpriv.simulations.judging.judge import scored_claims
+    from fedpriv.simulations.judging.recordings import attacks_named, opened, truths_in
+    from fedpriv.simulations.stopping import stoppable
 
     gates = gates_of({}, fail_if or [])
-    recording, place, kept = opened(observations, model, settings or [], truth)
+    kept = truths_in(truth) if truth else None
+    recording, place = opened(observations, model, settings or [])
     chosen = attacks_named(names or ["dlg"], options or [], victims)
-    place = folder or place
-
-    def tell(name: str, done: int, total: int) -> None:
-        err.print(f"{name}: {done} of {total} victims", highlight=False)
-
-    rows, failures = attacked(recording, chosen, place, kept, tell)
-    for failure in failures:
-        err.print(f"{failure.attack} failed: {failure.why}", highlight=False)
+    place = RunFolder(folder) if folder else place
+    with stoppable() as progress:
+        found = scored_claims(
+            recording, chosen, place, truth_of=kept, tell=told_on(err), progress=progress
+        )
     if as_json:
-        typer.echo(json.dumps(finite({"folder": str(place), "scores": rows})))
-    elif rows:
-        out.print(scores_table("what leaked", rows))
-    if not as_json:
-        out.print(f"guesses: {place / 'attacks'}", highlight=False, soft_wrap=True)
-    if failures and len(failures) == len(chosen):
-        from fedpriv.errors import WorkFailed
-
-        raise WorkFailed(f"No attack succeeded: {failures[0].why}")
-    check(gates, rows)
+        typer.echo(json.dumps(finite({"folder": str(place.path), **found.plain()})))
+    else:
+        print_leaks("attacked", found.plain(), out, err)
+        out.print(f"claims: {place.attacks}", highlight=False, soft_wrap=True)
+    if found.failures and not found.rows and len(found.failures) >= len(chosen):
+        raise WorkFailed(f"No attack succeeded: {found.failures[0].why}")
+    finish(gates, found.rows, found.partial)

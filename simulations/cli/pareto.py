@@ -17,10 +17,11 @@ def pareto(
     ] = Path(),
 ) -> None:
     """Accuracy against the best attack's error, all ways of sharing in one picture."""
-    from fedpriv.simulations.representation.pareto import write_pareto
+    from fedpriv.runfolder import RunFolder
+    from fedpriv.simulations.judging.pareto import write_pareto
 
     table = Table("data", "shares", "run", "plugins", "accuracy", "MSE", "best attack", "front")
-    for point in write_pareto(folders, folder):
+    for point in write_pareto(folders, RunFolder(folder)):
         table.add_row(
             point.data,
             point.way,

@@ -26,22 +26,22 @@ def preflight(
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Say whether an attack can work here, and if not, which condition fails."""
-    from fedpriv.simulations.judging.findings import examined, plain
-    from fedpriv.simulations.judging.recordings import opened
+    from fedpriv.simulations.judging.findings import examined, findings_of
+    from fedpriv.simulations.judging.recordings import opened, truths_in
 
-    recording, _, kept = opened(observations, model, settings or [], truth)
-    results = examined(recording.observations, kept)
+    recording, place = opened(observations, model, settings or [])
+    results = examined(recording.updates, truths_in(truth) if truth else place.truth_of)
     if as_json:
         verdicts = {result.name: result.verdict for result in results}
-        typer.echo(json.dumps({"verdicts": verdicts, "findings": plain(results)}))
+        typer.echo(json.dumps({"verdicts": verdicts, "findings": findings_of(results)}))
         return
     for verdict in dict.fromkeys(result.verdict for result in results):
         names = [result.name for result in results if result.verdict == verdict]
         shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
         out.print(f"{verdict}: {shown}", highlight=False)
     table = Table("severity", "cause", "updates", "detail")
-    for entry in plain(results):
-        count = str(len(entry["updates"]))
+    for entry in findings_of(results):
+        count = str(len(entry["evidence"]))
         table.add_row(entry["severity"], entry["cause"], count, entry["detail"])
     if table.row_count:
         out.print(table)

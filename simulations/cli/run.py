@@ -2,13 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from fedpriv.simulations.cli.tables import finite, scores_table
+from fedpriv.simulations.cli.tables import finite
 
 out, err = Console(), Console(stderr=True)
 WIDE = 160  # columns: a table of many figures is scrolled, not cut
@@ -46,48 +46,48 @@ def run(
     place = RunFolder(folder) if folder else new_folder(chosen.name)
 
     from fedpriv.simulations.federation.progress import show_on
-    from fedpriv.simulations.judging.gate import check, gates_of
+    from fedpriv.simulations.cli.ending import finish, stopped, told_on
+    from fedpriv.simulations.judging.gate import gates_of
     from fedpriv.simulations.pipeline import run_all
 
     gates = gates_of(chosen.gate, fail_if or [])
+    again = f"fedpriv run --resume --out {place.path}"
     try:
         results = run_all(
-            chosen, place, lambda: show_on(err), resume=resume, ray_address=ray_address
+            chosen,
+            place,
+            lambda: show_on(err),
+            resume=resume,
+            ray_address=ray_address,
+            gates=gates,
+            tell=told_on(err),
         )
     except KeyboardInterrupt:
-        err.print(
-            f"interrupted; go on with: fedpriv run --resume --out {place.path}", highlight=False
-        )
-        raise typer.Exit(130) from None
+        raise stopped(gates, again) from None
     if as_json:
         typer.echo(json.dumps(finite(results)))
     else:
         print_results(chosen.name, results)
-    check(gates, [row for one in results["rows"].values() for row in leaks_in(one)])
+    scores = [row for one in results["rows"].values() for row in one.get("scores", [])]
+    finish(gates, scores, results["partial"], again)
 
 
-def leaks_in(result: dict) -> list[dict]:
-    """A row's scored guesses, of updates or of codes."""
-    return result.get("scores", []) + result.get("leakage", [])
+def print_results(title: str, results: dict[str, Any]) -> None:
+    from fedpriv.simulations.cli.ending import print_leaks
 
-
-def print_results(title: str, results: dict) -> None:
     if results["summary"]:
-        table = leakage_table(title, results["summary"])
+        table = summary_table(title, results["summary"])
         Console(width=max(out.width, WIDE)).print(table)
     else:
         for name, result in results["rows"].items():
             out.print(rounds_table(name or title, result["rounds"]))
     for name, result in results["rows"].items():
-        if result.get("scores"):
-            out.print(scores_table(f"{name or title}: what leaked", result["scores"]))
-        for failure in result.get("attacks-failed", []):
-            err.print(f"{failure['attack']} failed: {failure['why']}", highlight=False)
+        print_leaks(name or title, result, out, err)
     out.print(f"run folder: {results['folder']}", highlight=False, soft_wrap=True)
     out.print(f"report: {results['report']}", highlight=False, soft_wrap=True)
 
 
-def rounds_table(title: str, rounds: list[dict], most: int = 12) -> Table:
+def rounds_table(title: str, rounds: list[dict[str, Any]], most: int = 12) -> Table:
     """The rounds of a run, evenly thinned when there are many."""
     table = Table(title=title)
     for column in ("round", "accuracy", "loss", "clients", "failed", "KiB up", "seconds"):
@@ -107,15 +107,14 @@ def rounds_table(title: str, rounds: list[dict], most: int = 12) -> Table:
     return table
 
 
-def leakage_table(title: str, rows: list[dict]) -> Table:
-    """What variants that share codes learned and what leaked; summary.csv has all columns."""
-    from fedpriv.simulations.representation.summary import SHOWN
-
-    columns = {name: head for name, head in SHOWN.items() if any(name in row for row in rows)}
+def summary_table(title: str, rows: list[dict[str, Any]]) -> Table:
+    """What variants that share codes learned and what leaked; summary.csv has the blind guesses too."""
+    found = dict.fromkeys(key for row in rows for key in row if not key.endswith("-blind"))
+    columns = [name for name in found if name not in ("plugins", "seconds")]
     table = Table(title=title)
-    for name, head in columns.items():
+    for name in columns:
         words = name in ("run", "attack")
-        table.add_column(head, justify="left" if words else "right", no_wrap=True)
+        table.add_column(name, justify="left" if words else "right", no_wrap=True)
     for row in rows:
         table.add_row(*(shown(row.get(name, "")) for name in columns))
     return table

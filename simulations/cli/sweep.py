@@ -4,7 +4,7 @@ import json
 import shlex
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -29,19 +29,27 @@ def sweep(
     workers: Annotated[
         int | None, typer.Option(help="Cells at a time on this machine [default: its cores].")
     ] = None,
+    fail_if: Annotated[
+        list[str] | None,
+        typer.Option(help="Exit with 1 if no defended setting keeps all victims within: 'psnr>20'."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the tables as JSON.")] = False,
 ) -> None:
     """Train and attack a grid of defences; ends in PPC curves and a CAP table."""
     from fedpriv.errors import BadFolder, WorkFailed
     from fedpriv.runfolder import new_folder
     from fedpriv.scenario import read
-    from fedpriv.simulations.sweep.sweep import SweepFolder
+    from fedpriv.simulations.cli.ending import stopped
+    from fedpriv.simulations.judging.gate import gates_of
+    from fedpriv.simulations.sweep.ending import check_defended
     from fedpriv.simulations.sweep.sweep import sweep as swept
+    from fedpriv.sweepfolder import SweepFolder
 
     if resume and folder is None:
         raise BadFolder("--resume needs --out, the folder of the sweep to continue.")
     chosen = read(scenario, settings or [], profile)
     place = folder or new_folder(chosen.name).path
+    gates = gates_of(chosen.gate, fail_if or [])
     started, first = time.monotonic(), []
 
     def tell(done: int, total: int, name: str) -> None:
@@ -57,14 +65,14 @@ def sweep(
             resume=resume,
             ray_address=ray_address,
             workers=workers,
+            gates=gates,
             tell=tell,
         )
     except KeyboardInterrupt:
         named = ["--profile", profile] if profile else []
         named += [part for one in settings or () for part in ("--set", one)]
         again = shlex.join(["fedpriv", "sweep", scenario, *named, "--resume", "--out", str(place)])
-        err.print(f"interrupted; go on with: {again}", highlight=False, soft_wrap=True)
-        raise typer.Exit(130) from None
+        raise stopped(gates, again) from None
     failed = [row for row in results["rows"] if row.get("error")]
     if as_json:
         typer.echo(json.dumps(finite(results)))
@@ -77,9 +85,10 @@ def sweep(
         err.print(f"{name}: {row['error']}", highlight=False, markup=False)
     if failed and len(failed) == len(results["rows"]):
         raise WorkFailed(f"Every cell failed, the first one with: {failed[0]['error']}")
+    check_defended(gates, results["scores"])
 
 
-def cap_table(title: str, rows: list[dict]) -> Table:
+def cap_table(title: str, rows: list[dict[str, Any]]) -> Table:
     """CAP of every defence against every attack (SPN table 1); higher is better."""
     table = Table(title=f"{title}: CAP, higher is better")
     columns = ("defence", "attack", "knows", "batch", "accuracy")
@@ -92,8 +101,8 @@ def cap_table(title: str, rows: list[dict]) -> Table:
         table.add_row(
             row["defence"],
             row["attack"],
-            "the defence" if row["informed"] else "",
-            str(row["batch-size"]),
+            row["knows"],
+            str(row["batch"]),
             f"{row['accuracy']:.1%}",
             *(f"{row[f'cap-{kind}']:.3f}" for kind in kinds),
         )

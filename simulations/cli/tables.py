@@ -7,31 +7,43 @@ from typing import Any
 
 from rich.table import Table
 
+from fedpriv.catalogue import METRICS
+from fedpriv.tables import Row
 
-def scores_table(title: str, rows: Sequence[dict[str, Any]]) -> Table:
-    """One line an attack: how many guesses, the median and the worst of them, labels and owners hit."""
+FEW = 4  # metrics that a terminal has room for; scores.csv has all of them
+
+
+def scores_table(title: str, rows: Sequence[Row]) -> Table:
+    """One line an attack: how many scores, of each metric the median and the worst, and the seconds."""
     table = Table(title=title)
     table.add_column("attack")
-    columns = ("guesses", "median PSNR", "best PSNR", "median rMSE", "labels hit", "traced", "s")
-    for column in columns:
+    names = [name for name in METRICS if any(name in row for row in rows)]
+    names.sort(key=lambda name: METRICS.build(name).bound is None)
+    shown = names[:FEW]
+    columns = ["scores"]
+    for name in shown:
+        said = METRICS.build(name).said or name
+        columns += [f"median {said}", f"worst {said}"] if METRICS.build(name).bound else [said]
+    for column in (*columns, "s"):
         table.add_column(column, justify="right")
     for attack in dict.fromkeys(row["attack"] for row in rows):
         own = [row for row in rows if row["attack"] == attack]
-        psnr = [row["psnr"] for row in own if "psnr" in row]
-        hits = [row["label-hit"] for row in own]
-        traced = [row["traced-hit"] for row in own if "traced-hit" in row]
-        seconds = {(row["round"], row["node"]): row["seconds"] for row in own}
-        table.add_row(
-            attack,
-            str(len(own)),
-            f"{median(psnr):.1f} dB" if psnr else "",
-            f"{max(psnr):.1f} dB" if psnr else "",
-            f"{median(row['rmse'] for row in own):.3f}",
-            f"{sum(hits) / len(hits):.0%}",
-            f"{sum(traced) / len(traced):.0%}" if traced else "",
-            f"{sum(seconds.values()):.1f}",
-        )
+        seconds = {(row["round"], row["node"]): float(row["seconds"]) for row in own}
+        cells = [cell for name in shown for cell in figures(name, own)]
+        table.add_row(attack, str(len(own)), *cells, f"{sum(seconds.values()):.1f}")
     return table
+
+
+def figures(name: str, rows: Sequence[Row]) -> list[str]:
+    """The median of a metric, and the worst where it has a bound."""
+    metric = METRICS.build(name)
+    values = [float(row[name]) for row in rows if name in row]
+    if not values:
+        return ["", ""] if metric.bound else [""]
+    found = [metric.shown(median(values))]
+    if metric.bound:
+        found.append(metric.shown(max(values) if metric.leaks == "high" else min(values)))
+    return found
 
 
 def finite(value: Any) -> Any:

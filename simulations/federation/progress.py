@@ -7,12 +7,11 @@ from typing import Protocol, Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from fedpriv.state import State
 from fedpriv.strategies.rounds import Record
 
 
 class Show(Protocol):
-    """A listener that is also open while the run lasts, and hears of single replies."""
+    """What shows a run: open while it lasts, told of rounds and of single replies."""
 
     def __enter__(self) -> Self: ...
 
@@ -27,7 +26,7 @@ class Show(Protocol):
 
     def on_reply(self, node: int) -> None: ...
 
-    def on_round(self, record: Record, state: State) -> None: ...
+    def on_round(self, record: Record) -> None: ...
 
 
 def described(record: Record) -> str:
@@ -59,7 +58,7 @@ class PlainLines:
     def on_reply(self, node: int) -> None:
         return None
 
-    def on_round(self, record: Record, state: State) -> None:
+    def on_round(self, record: Record) -> None:
         done = record["round"] - self.first + 1
         left = (time.monotonic() - self.started) / done * (self.last - record["round"])
         self.console.print(
@@ -96,7 +95,7 @@ class LiveBar:
         self.replies += 1
         self.bar.update(self.task, replies=self.replies)
 
-    def on_round(self, record: Record, state: State) -> None:
+    def on_round(self, record: Record) -> None:
         self.replies = 0
         self.bar.update(self.task, completed=record["round"], figures=described(record), replies=0)
 

@@ -1,10 +1,9 @@
 """One scenario end to end on this machine or a Ray cluster."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from flwr.app import Context, RecordDict
@@ -25,6 +24,7 @@ from fedpriv.simulations.federation.contexts import (
     load_states,
     save_states,
 )
+from fedpriv.simulations.federation.exposure import Starts
 from fedpriv.simulations.federation.grid import SimulationGrid
 from fedpriv.simulations.federation.progress import Show
 from fedpriv.state import State
@@ -32,6 +32,7 @@ from fedpriv.strategies.app import server_app
 from fedpriv.strategies.rounds import Record
 
 log = logging.getLogger(__name__)
+GoingOn = Callable[[Record], bool]
 
 
 @contextmanager
@@ -55,24 +56,34 @@ def backend_of(scenario: Scenario, ray_address: str | None = None) -> Iterator[t
 
 @dataclass
 class Keeper:
-    """Passes news on to a show, and saves the clients' private state before each checkpoint."""
+    """Passes news on to a show, and saves the clients' private state before each checkpoint.
+
+    The starts of the rounds in `keep` are kept in `starts`, so that they can be exposed later.
+    """
 
     scenario: Scenario
     folder: RunFolder
     grid: SimulationGrid
     show: Show
+    going_on: GoingOn
+    starts: Starts | None
+    keep: frozenset[int]
 
     def on_start(self, first: int, last: int) -> None:
         write_text(self.folder.partition_file, class_table(self.scenario))
         load_states(self.folder.clients, self.grid.contexts.values(), first - 1)
         self.show.on_start(first, last)
 
-    def on_round(self, record: Record, state: State) -> None:
+    def on_round(self, record: Record, state: State) -> bool:
         touched = [self.grid.contexts[node] for node in sorted(self.grid.touched)]
         drop_states(self.folder.clients, record["round"] - 1)
         save_states(self.folder.clients, touched, record["round"])
         self.grid.touched.clear()
-        self.show.on_round(record, state)
+        self.show.on_round(record)
+        going_on, following = self.going_on(record), record["round"] + 1
+        if self.starts is not None and (following in self.keep or not going_on):
+            self.starts.keep(following, state, self.folder.clients)
+        return going_on
 
 
 def simulate(
@@ -82,9 +93,15 @@ def simulate(
     *,
     resume: bool = False,
     ray_address: str | None = None,
-    start: Path | None = None,
+    starts: Starts | None = None,
+    keep: Iterable[int] = (),
+    going_on: GoingOn = lambda record: True,
 ) -> RunFolder:
-    """Train the scenario's federation into `folder`, from the seed's model or that of a file."""
+    """Train the scenario's federation into `folder`.
+
+    After every round `going_on` is asked whether there is time for the next. `starts` keeps what the rounds
+    in `keep` start from, and what the next round would when training is stopped.
+    """
     if resume and not folder.scenario_file.exists():
         raise BadFolder(f"'{folder.path}' holds no run to resume; leave --resume out.")
     logging.getLogger("flwr").setLevel(logging.ERROR)  # importing Flower sets it to DEBUG
@@ -103,12 +120,14 @@ def simulate(
                 **run_config,
                 "out": str(folder.path),
                 "resume": resume,
-                "start": str(start or ""),
             },
         )
         try:
             with show:
-                server_app(Keeper(scenario, folder, grid, show))(grid, context)
+                keeper = Keeper(
+                    scenario, folder, grid, show, going_on, starts, frozenset(keep)
+                )
+                server_app(keeper)(grid, context)
         finally:
             grid.close()
     return folder

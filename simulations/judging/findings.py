@@ -1,42 +1,50 @@
-"""Whether an attack can work on a recording: what `fedpriv preflight` prints and a run notes down."""
+"""What stands in the way of attacks: preflight's findings and the attacks that were left out, as one list.
 
-import json
-from collections.abc import Sequence
-from pathlib import Path
+A finding has `cause`, `severity`, `detail` and the `evidence` it was met in.
+"""
+
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fedpriv.attacks.preflight import Preflight, preflight_all
 from fedpriv.evidence.observation import Observation
 from fedpriv.evidence.truth import Truth
-from fedpriv.files import write_text
 
-FILE = "preflight.json"
-
-
-def examined(observations: Sequence[Observation], truth: Path | None) -> list[Preflight]:
-    """Every observation examined, with the samples behind it where an audit kept them."""
-    paths = {seen.name: truth / f"{seen.name}.npz" for seen in observations} if truth else {}
-    found = {name: Truth.load(path) for name, path in paths.items() if path.exists()}
-    return preflight_all(observations, {name: (one.trained, one.y) for name, one in found.items()})
+Finding = dict[str, Any]
+LEFT_OUT = "left out"  # the severity of an attack that has nothing to do here
 
 
-def plain(results: Sequence[Preflight]) -> list[dict[str, Any]]:
-    """The findings ready for JSON, one entry for each cause with the updates it was met in."""
-    entries: dict[tuple[str, str], dict[str, Any]] = {}
+def examined(
+    observations: Sequence[Observation], truth_of: Callable[[str], Truth | None]
+) -> list[Preflight]:
+    """Every update examined, with the samples behind it where a client kept them."""
+    truths = {seen.name: truth_of(seen.name) for seen in observations}
+    known = {name: (truth.trained, truth.y) for name, truth in truths.items() if truth}
+    return preflight_all(observations, known)
+
+
+def findings_of(results: Sequence[Preflight]) -> list[Finding]:
+    """One finding for each cause, with the evidence it was met in."""
+    entries: dict[tuple[str, str], Finding] = {}
     for result in results:
-        for finding in result.findings:
+        for found in result.findings:
             entry = entries.setdefault(
-                (finding.cause, finding.severity),
+                (found.cause, found.severity),
                 {
-                    "cause": finding.cause,
-                    "severity": finding.severity,
-                    "detail": finding.detail,
-                    "updates": [],
+                    "cause": found.cause,
+                    "severity": found.severity,
+                    "detail": found.detail,
+                    "evidence": [],
                 },
             )
-            entry["updates"].append(result.name)
+            entry["evidence"].append(result.name)
     return list(entries.values())
 
 
-def write_findings(folder: Path, results: Sequence[Preflight]) -> None:
-    write_text(folder / FILE, json.dumps(plain(results), indent=1) + "\n")
+def left_out(attack: str, why: str) -> Finding:
+    return {
+        "cause": f"attack '{attack}'",
+        "severity": LEFT_OUT,
+        "detail": f"It was not tried: {why}.",
+        "evidence": [],
+    }

@@ -1,14 +1,21 @@
-"""Gates: leakage worse than this fails the run, for CI."""
+"""Gates: leakage worse than this fails the run, for CI. They judge samples, never means."""
 
+import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fedpriv.catalogue import METRICS
-from fedpriv.errors import BadOption, GateCrossed
-from fedpriv.simulations.judging.scoring import Row
+import torch
 
-PATTERN = re.compile(r"\s*([a-z][a-z0-9-]*)\s*([<>])\s*([-+0-9.eE]+)\s*")
+from fedpriv.catalogue import METRICS
+from fedpriv.errors import BadOption, GateCrossed, Undecided
+from fedpriv.evidence.claims import CLAIMS
+from fedpriv.scenario import Scenario
+from fedpriv.scenario.built import dataset_of
+from fedpriv.simulations.judging.conditions import row_of
+from fedpriv.tables import Row
+
+PATTERN = re.compile(r"\s*([a-z][a-z0-9-]*)\s*([<>])\s*([-+0-9.eE]+|nan|inf)\s*")
 
 
 @dataclass(frozen=True)
@@ -19,11 +26,22 @@ class Gate:
     above: bool  # whether above the bound is the bad side
     bound: float
 
+    def __post_init__(self) -> None:
+        METRICS[self.metric]  # an unknown name is refused with the nearest known one
+        if not math.isfinite(self.bound):
+            raise BadOption(f"The gate '{self}' needs a finite number, got {self.bound}.")
+
     def __str__(self) -> str:
         return f"{self.metric}{'>' if self.above else '<'}{self.bound:g}"
 
     def crossed(self, value: float) -> bool:
         return value > self.bound if self.above else value < self.bound
+
+    def worst(self, rows: Iterable[Row]) -> Row | None:
+        """The row that is worst by this gate; None when no row has the metric."""
+        measured = [row for row in rows if row.get(self.metric) not in (None, "")]
+        side = max if self.above else min
+        return side(measured, key=lambda row: float(row[self.metric]), default=None)
 
 
 def parsed(text: str) -> Gate:
@@ -33,7 +51,9 @@ def parsed(text: str) -> Gate:
         metric, side, bound = match.groups() if match else ("", "", "")
         return Gate(metric, side == ">", float(bound))
     except ValueError:
-        raise BadOption(f"A gate reads like 'psnr>20' or 'rmse<0.3', got '{text}'.") from None
+        raise BadOption(
+            f"A gate reads like 'psnr>20' or 'relative-error<0.3', got '{text}'."
+        ) from None
 
 
 def gates_of(bounds: Mapping[str, float], texts: Iterable[str] = ()) -> list[Gate]:
@@ -42,23 +62,62 @@ def gates_of(bounds: Mapping[str, float], texts: Iterable[str] = ()) -> list[Gat
     return own + [parsed(text) for text in texts]
 
 
-def check(gates: Iterable[Gate], rows: Iterable[Row]) -> None:
-    """GateCrossed with the worst victim of the first gate that any one crosses."""
-    rows = list(rows)
+def default_gates() -> list[Gate]:
+    """What decides where nobody sets a gate: the first metric of the catalogue that has a bound."""
+    for name in METRICS:
+        metric = METRICS.build(name)
+        if metric.bound is not None:
+            return [Gate(name, metric.leaks == "high", metric.bound)]
+    return []
+
+
+def check_gates(gates: Sequence[Gate], scenario: Scenario, attacks: Iterable[str]) -> None:
+    """BadOption, before anything is trained, for a gate that none of the attacks can be judged by."""
+    shape = dataset_of(scenario).shape
+    given = {view for name in attacks for view in CLAIMS[row_of(name).claims].gives}
     for gate in gates:
-        values = [(float(row[gate.metric]), row) for row in rows if gate.metric in row]
-        if not values:
+        metric = METRICS.build(gate.metric)
+        if not given:
+            raise BadOption(f"The gate '{gate}' cannot be checked: the scenario has no attacks.")
+        if metric.of not in given:
             raise BadOption(
-                f"The gate '{gate}' cannot be checked: no score has '{gate.metric}'. "
-                "It needs attacks, and the truth of an audit."
+                f"The gate '{gate}' cannot be checked: none of the attacks claims what "
+                f"'{gate.metric}' compares ({metric.of})."
             )
-        worst, row = (max if gate.above else min)(values, key=lambda pair: pair[0])
-        if gate.crossed(worst):
-            count = sum(gate.crossed(value) for value, _ in values)
+        if metric.of == "sample" and not metric.fits(torch.zeros(1, *shape)):
+            raise BadOption(
+                f"The gate '{gate}' cannot be checked: '{gate.metric}' does not fit samples of "
+                f"shape {shape}."
+            )
+
+
+def check(gates: Iterable[Gate], rows: Iterable[Row], partial: bool = False) -> None:
+    """GateCrossed with the worst victim of the first gate that any one crosses.
+
+    Undecided when nothing was crossed but no score has the metric, or work was cut short.
+    """
+    rows, gates = list(rows), list(gates)
+    unmeasured = []
+    for gate in gates:
+        row = gate.worst(rows)
+        if row is None:
+            unmeasured.append(gate)
+        elif gate.crossed(float(row[gate.metric])):
+            values = [float(one[gate.metric]) for one in rows if one.get(gate.metric) not in (None, "")]
+            count = sum(map(gate.crossed, values))
             raise GateCrossed(
-                f"The gate '{gate}' is crossed by {count} of {len(values)} reconstructions; the worst "
-                f"is {worst:.2f}: {described(row)}."
+                f"The gate '{gate}' is crossed by {count} of {len(values)} scores; the worst is "
+                f"{float(row[gate.metric]):.2f}: {described(row)}."
             )
+    if unmeasured:
+        raise Undecided(
+            f"The gate '{unmeasured[0]}' cannot be checked: no score has "
+            f"'{unmeasured[0].metric}'. It needs attacks that succeed, and the truth that clients keep."
+        )
+    if gates and partial:
+        raise Undecided(
+            f"The gate '{gates[0]}' was not crossed, but the attacks were cut short."
+        )
 
 
 def described(row: Row) -> str:

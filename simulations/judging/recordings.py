@@ -1,19 +1,117 @@
-"""What `fedpriv attack` and `fedpriv preflight` are pointed at: run folders and foreign recordings."""
+"""What is attacked: the evidence of a run folder, or what anybody's app recorded, bound to its model."""
 
-from collections.abc import Sequence
-from dataclasses import fields
+import logging
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from fedpriv.errors import BadFolder, BadOption
+import torch
+from torch import nn
+
+from fedpriv.errors import BadFolder, BadObservation, BadOption
+from fedpriv.evidence.folder import Evidence, load_folder
 from fedpriv.evidence.observation import Observation
+from fedpriv.evidence.release import Release
+from fedpriv.evidence.truth import Truth
+from fedpriv.registry import imported
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import parsed_setting
 from fedpriv.scenario.binding import kebab, nearest
-from fedpriv.scenario.sections import Attack
-from fedpriv.simulations.judging.attacking import Recording, built_model, of_run, recorded
+from fedpriv.scenario.built import model_of
+from fedpriv.scenario.sections import Attack, spelled
+from fedpriv.simulations.judging.attacking import Recording
 
+log = logging.getLogger(__name__)
+SIZES = (28, 32, 48, 64, 96, 128, 160, 224, 256, 299)  # of images, tried when nobody says
 SETTABLE = {f.name for f in fields(Observation)} - {"sent", "received", "model", "round", "node"}
+
+
+def of_run(folder: RunFolder, facts: Mapping[str, Any] | None = None) -> Recording:
+    """What the server of a run saw."""
+    scenario = folder.scenario()
+    about = {
+        "run": folder.path.name,
+        "plugins": " + ".join(map(spelled, scenario.plugins)) or "none",
+    }
+    good = good_evidence(folder.observations)
+    if any(isinstance(seen, Observation) for seen in good):
+        good = bound_to(good, model_of(scenario), facts or {})
+    return Recording(good, scenario.federation.rounds, scenario, about)
+
+
+def of_stranger(folder: Path, model: nn.Module, facts: Mapping[str, Any]) -> Recording:
+    """What somebody else's app recorded."""
+    ready = bound_to(good_evidence(folder), model, facts)
+    about = {"run": folder.name, "plugins": "unknown"}
+    return Recording(ready, max(seen.round for seen in ready), None, about)
+
+
+def good_evidence(folder: Path) -> list[Evidence]:
+    """The usable evidence of a folder; the rest is named and left out."""
+    good, bad = load_folder(folder)
+    for path, error in bad:
+        log.warning("left out %s: %s", path.name, error)
+    if not good:
+        raise BadObservation(
+            f"'{folder}' holds no usable observation ({len(bad)} damaged); record some with "
+            "Curious(strategy, record_to(folder))."
+        )
+    return good
+
+
+def bound_to(
+    evidence: Sequence[Evidence], model: nn.Module, facts: Mapping[str, Any]
+) -> list[Evidence]:
+    """Updates with their model and with facts that the recording lacks."""
+    found: list[Evidence] = []
+    shape: tuple[int, ...] = ()
+    for seen in evidence:
+        if isinstance(seen, Release):
+            found.append(seen)
+            continue
+        seen = replace(seen, **facts) if facts else seen
+        if not seen.input_shape:
+            shape = shape or input_shape_of(model)
+            seen = replace(seen, input_shape=shape)
+        found.append(seen.on(model))
+    return found
+
+
+@torch.no_grad()
+def input_shape_of(model: nn.Module) -> tuple[int, ...]:
+    """The shape of an image the model takes, found by trying; BadOption when none fits."""
+    first = next((m for m in model.modules() if isinstance(m, nn.Conv2d | nn.Linear)), None)
+    candidates: list[tuple[int, ...]] = []
+    if isinstance(first, nn.Conv2d):
+        candidates = [(first.in_channels, side, side) for side in SIZES]
+    elif isinstance(first, nn.Linear):
+        pictures = [(c, side, side) for side in SIZES for c in (1, 3)]
+        candidates = [shape for shape in pictures if math.prod(shape) == first.in_features]
+        candidates.append((first.in_features,))
+    training = model.training
+    model.eval()
+    for shape in candidates:
+        try:
+            model(torch.zeros(1, *shape))
+        except (RuntimeError, ValueError):
+            continue
+        model.train(training)
+        return shape
+    raise BadOption(
+        "The observations do not say what an input looks like and no usual image fits the model; "
+        "give --set input-shape=[3,32,32]."
+    )
+
+
+def built_model(path: str) -> nn.Module:
+    """The module at `pkg.module:Net`, called without arguments unless it is one already."""
+    found = imported(path, "model")
+    model = found if isinstance(found, nn.Module) else found()
+    if not isinstance(model, nn.Module):
+        raise BadOption(f"model '{path}' gives a {type(model).__name__}, not a torch module.")
+    return model
 
 
 def facts_from(settings: Sequence[str]) -> dict[str, Any]:
@@ -25,8 +123,8 @@ def facts_from(settings: Sequence[str]) -> dict[str, Any]:
             if name not in SETTABLE:
                 known = ", ".join(sorted(map(kebab, SETTABLE)))
                 raise BadOption(
-                    f"An observation has no fact '{key}'.{nearest(kebab(key), map(kebab, SETTABLE))} "
-                    f"It has: {known}."
+                    f"An observation has no fact '{key}'."
+                    f"{nearest(kebab(key), map(kebab, SETTABLE))} It has: {known}."
                 )
             facts[name] = tuple(value) if isinstance(value, list) else value
     return facts
@@ -34,30 +132,36 @@ def facts_from(settings: Sequence[str]) -> dict[str, Any]:
 
 def run_folder_of(path: Path) -> RunFolder | None:
     """The run folder at `path`, or the one whose observations `path` holds."""
-    for place in (path, path.parent):
-        if (place / "scenario.toml").exists() and (place / "observations").is_dir():
-            return RunFolder(place)
+    for place in (RunFolder(path), RunFolder(path.parent)):
+        if place.scenario_file.exists() and place.observations.is_dir():
+            return place
     return None
 
 
-def opened(
-    path: Path, model: str | None, settings: Sequence[str], truth: Path | None
-) -> tuple[Recording, Path, Path | None]:
-    """The recording, where its guesses go, and the truth when there is one."""
+def opened(path: Path, model: str | None, settings: Sequence[str]) -> tuple[Recording, RunFolder]:
+    """The recording at `path`, and the folder that its claims go into."""
     facts = facts_from(settings)
-    if truth is not None and not truth.is_dir():
-        raise BadFolder(f"--truth '{truth}' is no folder; leave it out to attack without scores.")
     run = run_folder_of(path)
     if run is not None and model is None:
-        kept = truth or (run.truth if run.truth.is_dir() else None)
-        return of_run(run, facts), run.path, kept
+        return of_run(run, facts), run
     if model is None:
         raise BadOption(
             f"'{path}' is not part of a run folder: say which model its clients train, "
             "--model pkg.module:Net."
         )
-    recording = recorded(path, built_model(model), facts, {"run": path.name, "plugins": "unknown"})
-    return recording, path.parent, truth
+    return of_stranger(path, built_model(model), facts), RunFolder(path.parent)
+
+
+def truths_in(path: Path) -> Callable[[str], Truth | None]:
+    """The truth by the name of the evidence, from a folder that clients wrote."""
+    if not path.is_dir():
+        raise BadFolder(f"--truth '{path}' is no folder; leave it out to attack without scores.")
+
+    def truth_of(name: str) -> Truth | None:
+        file = path / f"{name}.npz"
+        return Truth.load(file) if file.exists() else None
+
+    return truth_of
 
 
 def attacks_named(

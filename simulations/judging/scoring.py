@@ -1,125 +1,203 @@
-"""Scoring: the one place where a reconstruction meets its original."""
+"""Scoring: the one place where a claim meets the truth, beside a blind guess of the same form."""
 
-import csv
-import io
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from fedpriv.catalogue import METRICS
+from fedpriv.codes.parties import columns_of, is_vertical, labels_of
 from fedpriv.errors import BadInput
-from fedpriv.evidence.claims import Reconstruction
+from fedpriv.evidence.claims import Claim, Features, Public, Reconstruction, Views
 from fedpriv.evidence.truth import Truth
-from fedpriv.files import write_text
-from fedpriv.metrics.labels import hit
-from fedpriv.metrics.matching import assignment, nearest
+from fedpriv.metrics.matching import nearest
+from fedpriv.metrics.metric import Metric
 from fedpriv.metrics.tradeoff import ppc
+from fedpriv.scenario import Scenario
+from fedpriv.scenario.built import dataset_of, test_samples
+from fedpriv.tables import Row
 
-Row = dict[str, Any]
-PICTURE_METRICS, PLAIN_METRICS = ("psnr", "ssim", "rmse"), ("mse", "rmse")
-COLUMNS = (
-    "run",
-    "round",
-    "node",
-    "attack",
-    "informed",
-    "plugins",
-    "sample",
-    "psnr",
-    "ssim",
-    "rmse",
-    "mse",
-    "psnr-trained",
-    "label-hit",
-    "traced-hit",
-    "loss",
-    "seconds",
-    "clean-norm",
-    "added-norm",
-    "m",
-    "input-error",
-    "bound",
-)
+BLIND = "-blind"  # what a metric's column ends in that holds the blind guess's value
 
 
 @dataclass(frozen=True)
 class Scored:
-    """One victim's guesses side by side with the samples they stand for, in pixels."""
+    """One victim's claim in rows, a row a sample, and what was compared."""
 
     rows: list[Row]
-    guess: Tensor
-    truth: Tensor
-    trained: Tensor
+    views: Views
+    ordered: bool  # whether the attack knew which sample each guess is of
 
 
-def pixels(x: Tensor, like: Reconstruction) -> Tensor:
-    """Samples (N, …) as the reconstruction's own pixels: without normalisation, in [0, 1]."""
-    return Reconstruction(
-        x=x[None], labels=like.labels, loss=like.loss, mean=like.mean, std=like.std
-    ).pixels[0]
+@dataclass(frozen=True)
+class Judge:
+    """What scoring needs to know of a run; a stranger's recording has no scenario and no blind guess.
 
-
-def scored(found: Reconstruction, truth: Truth, about: Mapping[str, Any]) -> Scored:
-    """A row for every guess of one victim, matched with the samples the client used.
-
-    A batch comes back in any order, so guesses are assigned to samples by least squared error; `label-hit`
-    compares the labels of the pairs. `input-error` is ‖x* − x‖/‖x‖ as the model sees both, neither clamped
-    nor in pixels: what theorem 2.2 bounds.
+    `faces` gives identity features of pictures in [0, 1], where an attack of the scenario is about faces.
     """
-    guess, real = found.pixels[0], pixels(truth.x, found)
-    if guess.shape[1:] != real.shape[1:]:
-        raise BadInput(
-            f"{truth.name}: guesses have shape {tuple(guess.shape[1:])} and the client's samples "
-            f"{tuple(real.shape[1:])}; this truth is of another run."
+
+    scenario: Scenario | None = None
+    faces: Callable[[Tensor], Tensor] | None = None
+    metrics: Mapping[str, Metric] = field(
+        default_factory=lambda: {name: METRICS.build(name) for name in METRICS}
+    )
+
+    @cached_property
+    def groups(self) -> dict[str, slice]:
+        return dict(dataset_of(self.scenario).groups) if self.scenario else {}
+
+    def public(self, node: int) -> Public | None:
+        """Public samples of the kind that a client holds: the test part of the data."""
+        if self.scenario is None:
+            return None
+        x, y = test_samples(self.scenario)
+        names = ("label", *dataset_of(self.scenario).attributes)
+        attributes = {name: labels_of(self.scenario, name, "test")[0] for name in names}
+        features = self.faces(dataset_of(self.scenario).denormalised(x)) if self.faces else None
+        if is_vertical(self.scenario):
+            x = x[:, columns_of(self.scenario, node)]
+        return Public(x, y, attributes, features)
+
+    def besides(self, claim: Claim, truth: Truth, views: Views, g: Tensor, t: Tensor) -> Views:
+        """Views that need more than the claim: faces, categories of a table, secrets that were guessed."""
+        found: Views = {}
+        if isinstance(claim, Features) and self.faces and self.scenario:
+            pictures = dataset_of(self.scenario).denormalised(truth.x[t])
+            found["features"] = (claim.guess[0][g], self.faces(pictures))
+        if "sample" in views and self.faces and views["sample"][1].dim() == 4:
+            found["faces"] = tuple(map(self.faces, views["sample"]))  # type: ignore[assignment]
+        if "sample" in views and (columns := self.columns(truth.node)):
+            found["categories"] = tuple(chosen(x, columns) for x in views["sample"])  # type: ignore[assignment]
+        for name, guess in claim.found.items():
+            if name in truth.secrets:
+                found[name] = (guess, truth.secrets[name][None])
+        return found
+
+    def columns(self, node: int) -> list[Tensor]:
+        """The one-hot columns of each field that a client holds, by their places in its samples."""
+        if not self.groups or self.scenario is None:
+            return []
+        own = (
+            columns_of(self.scenario, node)
+            if is_vertical(self.scenario)
+            else torch.arange(dataset_of(self.scenario).shape[0])
         )
-    g, t = assignment(guess, real)
-    guess, real, trained = guess[g], real[t], pixels(truth.trained, found)[t]
-    picture = guess.dim() == 4 and min(guess.shape[2:]) >= 3
-    names = PICTURE_METRICS if picture else PLAIN_METRICS
-    values = {name: METRICS.build(name)(guess, real) for name in names}
-    if picture:
-        values["psnr-trained"] = METRICS.build("psnr")(guess, trained)
-    values["label-hit"] = hit(found.labels[0][g], truth.y[t])
-    values["input-error"] = METRICS.build("rmse")(found.x[0][g], truth.x[t])
-    rows = [
-        {
-            **about,
-            "round": truth.round,
-            "node": truth.node,
-            "sample": int(truth.indices[t[i]]),
-            **{name: round(float(value[i]), 6) for name, value in values.items()},
-            "loss": float(found.loss[0]),
-            "seconds": round(found.seconds, 4),
-            "clean-norm": truth.clean,
-            "added-norm": truth.added,
-            "m": ppc(truth.clean, truth.added),
-        }
-        for i in range(len(guess))
-    ]
-    return Scored(rows, guess, real, trained)
+        place = {int(column): i for i, column in enumerate(own)}
+        return [
+            torch.tensor([place[column] for column in range(part.start, part.stop)])
+            for part in self.groups.values()
+            if part.stop - part.start > 1 and part.start in place
+        ]
+
+    def scored(self, claim: Claim, truth: Truth, about: Mapping[str, Any]) -> Scored:
+        """A row for every sample that one victim's claim is about.
+
+        A batch comes back in any order, so that guesses are paired with samples by the least error. The blind
+        guess is paired like the claim.
+        """
+        check_shapes(claim, truth)
+        g, t = claim.pairs(truth)
+        views = claim.views(truth, g, t)
+        views |= self.besides(claim, truth, views, g, t)
+        values = self.values(views)
+        public = self.public(truth.node)
+        if public is not None:
+            guess = claim.blind(public)
+            unseen = guess.views(truth, g, t)
+            unseen |= self.besides(guess, truth, unseen, g, t)
+            blind = self.values(unseen)
+            values = {
+                column: numbers
+                for name in values
+                for column, numbers in ((name, values[name]), (name + BLIND, blind.get(name)))
+                if numbers is not None
+            }
+        facts = facts_of(claim, truth)
+        rows = [
+            {
+                **about,
+                "round": truth.round,
+                "node": truth.node,
+                "victim": int(truth.indices[t[i]]),
+                "claim": claim.kind,
+                **said(claim, truth, int(g[i]), int(t[i])),
+                **{name: round(float(value[i]), 6) for name, value in values.items()},
+                **facts,
+            }
+            for i in range(len(g))
+        ]
+        return Scored(rows, views, claim.places is not None)
+
+    def values(self, views: Views) -> dict[str, Tensor]:
+        """Every metric that fits something of the claim, one value a sample."""
+        count = max((len(truth) for _, truth in views.values()), default=0)
+        found = {}
+        for name, metric in self.metrics.items():
+            if metric.of in views and metric.fits(views[metric.of][1]):
+                value = metric(*views[metric.of])
+                found[name] = value.expand(count) if len(value) == 1 else value
+        return found
 
 
-def trace(scores: Sequence[Scored]) -> None:
-    """Fill in `traced-hit`: whether the reconstruction nearest to a sample is its owner's (SPN alg. 6)."""
-    if not scores:
+def check_shapes(claim: Claim, truth: Truth) -> None:
+    """BadInput for a truth of samples that look different from those claimed."""
+    if isinstance(claim, Reconstruction) and claim.x.shape[2:] != truth.x.shape[1:]:
+        raise BadInput(
+            f"{truth.name}: guesses have shape {tuple(claim.x.shape[2:])} and the client's samples "
+            f"{tuple(truth.x.shape[1:])}; this truth is of another run."
+        )
+
+
+def chosen(x: Tensor, columns: Sequence[Tensor]) -> Tensor:
+    """The category (N, fields) that one-hot columns say, the largest of each field."""
+    return torch.stack([x[:, own].argmax(dim=1) for own in columns], dim=1)
+
+
+def said(claim: Claim, truth: Truth, g: int, t: int) -> Row:
+    """What was said of an attribute, and what is true."""
+    name = getattr(claim, "attribute", None)
+    if name is None or name not in truth.attributes:
+        return {}
+    guess = int(getattr(claim, "guess")[0][g])
+    return {"attribute": name, "guess": guess, "truth": int(truth.attributes[name][t])}
+
+
+def facts_of(claim: Claim, truth: Truth) -> Row:
+    """How the claim came about, and how far the update was from a plain one (SPN fig. 5)."""
+    found: Row = {"seconds": round(claim.seconds, 4), "partial": claim.partial}
+    loss = getattr(claim, "loss", None)
+    if loss is not None and not torch.isnan(loss[0]):
+        found = {"loss": float(loss[0]), **found}
+    if truth.clean == truth.clean:  # not nan
+        found |= {"clean-norm": truth.clean, "added-norm": truth.added}
+        found["m"] = ppc(truth.clean, truth.added)
+    return found
+
+
+def trace(scores: Sequence[Scored], metric: Metric, name: str) -> None:
+    """Fill in whether the reconstruction nearest to a sample is its owner's (SPN alg. 6).
+
+    The blind guess names the same owner for every sample, the one who has most of them.
+    """
+    known = [one for one in scores if "sample" in one.views and not one.ordered]
+    if not known:
         return
-    pool = torch.cat([one.guess for one in scores])
-    owner = [row["node"] for one in scores for row in one.rows]
-    for one in scores:
-        for row, index in zip(one.rows, nearest(one.truth, pool).tolist(), strict=True):
-            row["traced-hit"] = float(owner[index] == row["node"])
+    pool = torch.cat([one.views["sample"][0] for one in known])
+    owner = torch.tensor([int(row["node"]) for one in known for row in one.rows])
+    often = int(owner.mode().values)
+    for one in known:
+        real = torch.tensor([int(row["node"]) for row in one.rows])
+        hits = metric(owner[nearest(one.views["sample"][1], pool)], real)
+        blind = metric(torch.full_like(real, often), real)
+        for row, hit, guess in zip(one.rows, hits.tolist(), blind.tolist(), strict=True):
+            row |= {name: hit, name + BLIND: guess}
 
 
-def write_scores(path: Path, rows: Iterable[Row]) -> None:
-    """All rows as CSV; columns that no row fills are left out."""
-    rows = list(rows)
-    used = [name for name in COLUMNS if any(name in row for row in rows)]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, used, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_text(path, text.getvalue())
+def traced(judge: Judge, scores: Sequence[Scored]) -> None:
+    """Every metric of owners, for the claims of one attack in one round."""
+    for name, metric in judge.metrics.items():
+        if metric.of == "owner":
+            trace(scores, metric, name)

@@ -12,8 +12,8 @@ def join_truths(folder: RunFolder, clients: int) -> None:
     """For every observed sum the samples of its clients, under the sum's own name."""
     for path in sorted(folder.observations.glob(f"*-{clients}.safetensors")):
         seen = Observation.load(path)
-        files = [folder.truth / f"{seen.round}-{client}.npz" for client in range(clients)]
-        truths = [Truth.load(file) for file in files if file.exists()]
+        kept = [folder.truth_of(f"{seen.round}-{client}") for client in range(clients)]
+        truths = [truth for truth in kept if truth is not None]
         if not truths:
             continue
         Truth(

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fedpriv.clients.catalogue import PLUGINS
-from fedpriv.clients.plugins.augmentation import Augmentation
 from fedpriv.errors import BadScenario
 from fedpriv.scenario import Scenario, from_tables
-from fedpriv.scenario.sections import Defence, Sweep
+from fedpriv.scenario.sections import Attack, Defence, Sweep
+from fedpriv.simulations.federation.exposure import one_more_round
+from fedpriv.simulations.judging.conditions import informed_of, row_of
 
 
 @dataclass(frozen=True)
@@ -29,23 +29,40 @@ class Setting:
         shown = "" if self.value is None else f"-{self.value}"
         return safe(f"{self.defence}{shown}-s{self.seed}")
 
+    def about(self) -> dict[str, Any]:
+        """What every row of its results begins with."""
+        return {
+            "defence": self.defence,
+            "parameter": self.parameter,
+            "value": self.value,
+            "seed": self.seed,
+        }
+
 
 @dataclass(frozen=True)
 class Cell:
     """One attack on the updates of one setting, with one batch size."""
 
     setting: Setting
-    attack: str
+    attack: Attack
     batch: int
-    options: Mapping[str, Any]
 
     @property
     def name(self) -> str:
-        return safe(f"{self.setting.name}-b{self.batch}-{self.attack}")
+        return safe(f"{self.setting.name}-b{self.batch}-{self.attack.name}")
 
     @property
-    def informed(self) -> bool:
-        return self.attack in self.setting.informed
+    def group(self) -> str:
+        """The name of the exposed round that it shares with other attacks."""
+        return f"{self.setting.name}-b{self.batch}"
+
+    @property
+    def knows(self) -> str:
+        """The plugins that the attack is informed of; empty for one that is not."""
+        plugins = [spec.name for spec in self.setting.scenario.plugins]
+        if self.attack.name not in self.setting.informed:
+            return ""
+        return " + ".join(row_of(self.attack.name).known(plugins) or plugins)
 
 
 def safe(name: str) -> str:
@@ -60,19 +77,16 @@ def settings_of(scenario: Scenario) -> list[Setting]:
     names = [defence.name for defence in scenario.defences]
     if len(set(names)) < len(names):
         raise BadScenario(f"[[defences]] must have different names, got {', '.join(names)}.")
-    return [
-        Setting(
-            defence=defence.name,
-            parameter=defence.vary,
-            value=value,
-            seed=seed,
-            scenario=trained_with(scenario, defence, value, seed),
-            informed=defence.informed,
-        )
-        for defence in scenario.defences
-        for value in (defence.values or (None,))
-        for seed in sweep.seeds
-    ]
+    found = []
+    for defence in scenario.defences:
+        for value in defence.values or (None,):
+            for seed in sweep.seeds:
+                trained = trained_with(scenario, defence, value, seed)
+                informed = defence.informed
+                if informed is None:
+                    informed = tuple(informed_of(trained))
+                found.append(Setting(defence.name, defence.vary, value, seed, trained, informed))
+    return found
 
 
 def sweep_of(scenario: Scenario) -> Sweep:
@@ -88,7 +102,7 @@ def varied(defence: Defence, value: Any) -> list[dict[str, Any]]:
     plugins = [dict(plugin) for plugin in defence.plugins]
     if value is None:
         return plugins
-    name, _, option = defence.vary.partition(".")
+    name, _, option = defence.vary.rpartition(".")
     for plugin in plugins:
         if plugin.get("name") == name and option:
             plugin[option] = value
@@ -110,49 +124,45 @@ def trained_with(scenario: Scenario, defence: Defence, value: Any, seed: int) ->
     return from_tables(tables)
 
 
-def victims_of(setting: Setting, sweep: Sweep, batch: int) -> Scenario:
-    """One round in which every client shares the gradient of one batch, recorded and audited.
+def start_of(scenario: Scenario, sweep: Sweep) -> int:
+    """The round whose start is exposed: the one after the part `sweep.at` of the training."""
+    return round(sweep.at * scenario.federation.rounds) + 1
+
+
+def exposed_scenario(setting: Setting, sweep: Sweep, batch: int) -> Scenario:
+    """One round in which every client shares the gradient of one batch, recorded, with the truth kept.
 
     Where more victims are asked for than clients trained, the data is split among as many clients as
     victims; those beyond the trained ones come without a state of their own.
     """
-    tables = setting.scenario.plain()
-    mode = sweep.mode or tables["training"]["mode"]
-    tables["training"] = {"mode": mode, "lr": 1.0, "local-steps": 1, "batch-size": batch}
-    tables["federation"] = {
-        **tables["federation"],
-        "strategy": "fedavg",
-        "clients": max(setting.scenario.federation.clients, sweep.victims),
-        "fraction": 1.0,
-        "rounds": 1,
-    }
-    tables |= {"name": f"{setting.scenario.name}-victims", "audit": True}
-    tables["attacks"] = [{"name": name, "victims": sweep.victims} for name in sweep.attacks]
-    return from_tables(tables)
+    plain = Scenario().plain()["training"]
+    mode = sweep.mode or setting.scenario.training.mode
+    return one_more_round(
+        setting.scenario,
+        name=f"{setting.scenario.name}-victims",
+        server_round=1,
+        training={**plain, "mode": mode, "lr": 1.0, "local-steps": 1, "batch-size": batch},
+        attacks=[{"name": name, "victims": sweep.victims} for name in sweep.attacks],
+        clients=max(setting.scenario.federation.clients, sweep.victims),
+    )
 
 
 def cells_of(scenario: Scenario) -> list[Cell]:
     """Every attack on every setting: the uninformed ones, and those that know the defence."""
     sweep = sweep_of(scenario)
+
+    def attack(name: str) -> Attack:
+        options: Mapping[str, Any] = sweep.options.get(name, {})
+        return Attack(name=name, victims=sweep.victims, options=dict(options))
+
     return [
-        Cell(setting, attack, batch, _known(setting, attack) | dict(sweep.options.get(attack, {})))
+        Cell(setting, attack(name), batch)
         for setting in settings_of(scenario)
         for batch in sweep.batch_sizes
-        for attack in dict.fromkeys((*sweep.attacks, *setting.informed))
+        for name in dict.fromkeys((*sweep.attacks, *setting.informed))
     ]
 
 
 def training_key(setting: Setting) -> str:
     """What makes two trainings the same one."""
     return json.dumps(setting.scenario.plain(), sort_keys=True)
-
-
-def _known(setting: Setting, attack: str) -> dict[str, Any]:
-    """Options that an attacker who knows the defence gives: the policy of `augment`."""
-    if attack not in setting.informed or attack != "policy-aware":
-        return {}
-    for spec in setting.scenario.plugins:
-        plugin = PLUGINS.build(spec.name, spec.options)
-        if isinstance(plugin, Augmentation):
-            return {"policy": str(plugin.chosen())}
-    return {}

@@ -1,151 +1,82 @@
 """A grid of defences, values, attacks, batch sizes and seeds as Ray tasks, a file per finished cell."""
 
-import json
 import logging
-import statistics
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import torch
-
-from fedpriv.attacks.catalogue import ATTACKS
-from fedpriv.clients.catalogue import plugin_of
-from fedpriv.errors import BadFolder, FedprivError
-from fedpriv.files import write_text
-from fedpriv.metrics.tradeoff import ppc
 from fedpriv.report.page import write_report
-from fedpriv.runfolder import RunFolder, environment
 from fedpriv.scenario import Scenario
-from fedpriv.scenario.sections import Attack
+from fedpriv.simulations.checks import check_exposed
 from fedpriv.simulations.federation.cluster import cluster
-from fedpriv.simulations.judging.attacking import of_run, reconstructed, scores_of
+from fedpriv.simulations.judging.gate import Gate, check_gates
 from fedpriv.simulations.sweep.cells import (
     Cell,
     Setting,
     cells_of,
+    exposed_scenario,
     settings_of,
+    start_of,
     sweep_of,
     training_key,
-    victims_of,
 )
 from fedpriv.simulations.sweep.tables import write_tables
-from fedpriv.simulations.sweep.training import Result, expose, train
+from fedpriv.simulations.sweep.training import Result, attacked, train
+from fedpriv.sweepfolder import SweepFolder
+from fedpriv.tables import Row
 
 log = logging.getLogger(__name__)
 Tell = Callable[[int, int, str], None]  # cells done, cells in all, the last one
 
 
 @dataclass(frozen=True)
-class SweepFolder:
-    """The folder of one sweep, by file name."""
+class Plan:
+    """What a sweep does: its cells, and which training serves which setting; equal ones are trained once."""
 
-    path: Path
-
-    def training(self, name: str) -> RunFolder:
-        return RunFolder(self.path / "training" / name)
-
-    def victims(self, setting: Setting, batch: int) -> RunFolder:
-        return RunFolder(self.path / "victims" / f"{setting.name}-b{batch}")
-
-    def result(self, name: str) -> Path:
-        return self.path / "cells" / f"{name}.json"
+    scenario: Scenario
+    cells: list[Cell]
+    trainings: list[Setting]
+    source: dict[str, str]  # setting -> the training that serves it
 
     @property
-    def scenario_file(self) -> Path:
-        return self.path / "scenario.toml"
-
-    def start(self, scenario: Scenario, resume: bool) -> None:
-        """Write down what is swept; BadFolder when the folder holds another sweep."""
-        if self.scenario_file.exists():
-            if not resume:
-                raise BadFolder(
-                    f"'{self.path}' holds a sweep already; give --resume to go on, or another --out."
-                )
-            if self.scenario_file.read_text("utf-8") != scenario.toml():
-                raise BadFolder(
-                    f"'{self.path}' was started with other settings; give another --out."
-                )
-            return
-        write_text(self.scenario_file, scenario.toml())
-        write_text(self.path / "environment.json", json.dumps(environment(), indent=2) + "\n")
-
-    def done(self, name: str) -> Result | None:
-        """A finished cell's result; None when it has none, or failed and is to be tried again."""
-        try:
-            found = json.loads(self.result(name).read_text("utf-8"))
-        except (OSError, ValueError):
-            return None
-        return None if "error" in found else found
+    def groups(self) -> list[list[Cell]]:
+        """Cells that attack the same updates."""
+        found: dict[str, list[Cell]] = {}
+        for cell in self.cells:
+            found.setdefault(cell.group, []).append(cell)
+        return list(found.values())
 
 
-def attack(folder: RunFolder, cell: Cell, victims: int) -> Result:
-    """One attack on a setting's updates, in numbers."""
-    torch.set_num_threads(1)
-    started = time.monotonic()
-    recording = of_run(folder)
-    spec = Attack(name=cell.attack, victims=victims, options=cell.options)
-    failures = reconstructed(recording, spec, cell.attack, folder.attacks)
-    rows = scores_of(folder.attacks, folder.truth, recording, cell.attack, cell.attack)
-    if not rows:
-        raise FedprivError(failures[0].why if failures else "no victim has a truth to compare with")
-    clean = [float(row["clean-norm"]) for row in rows]
-    added = [float(row["added-norm"]) for row in rows]
-    return {
-        "victims": len({row["node"] for row in rows}),
-        "rmse": statistics.fmean(float(row["rmse"]) for row in rows),
-        "psnr": statistics.median(float(row["psnr"]) for row in rows),
-        "psnr-best": max(float(row["psnr"]) for row in rows),
-        "psnr-trained": statistics.median(float(row["psnr-trained"]) for row in rows),
-        "ssim": statistics.fmean(float(row["ssim"]) for row in rows),
-        "membership": 1 - statistics.fmean(float(row["label-hit"]) for row in rows),
-        "tracing": 1 - statistics.fmean(float(row["traced-hit"]) for row in rows),
-        "clean-norm": statistics.fmean(clean),
-        "added-norm": statistics.fmean(added),
-        "m": ppc(statistics.fmean(clean), statistics.fmean(added)),
-        "seconds": round(time.monotonic() - started, 2),
-    }
+def plan_of(scenario: Scenario) -> Plan:
+    settings = settings_of(scenario)
+    named: dict[str, Setting] = {}
+    for setting in settings:
+        named.setdefault(training_key(setting), setting)
+    source = {setting.name: named[training_key(setting)].name for setting in settings}
+    return Plan(scenario, cells_of(scenario), list(named.values()), source)
 
 
-def guarded(path: Path, work: Callable[..., Result], *arguments: Any) -> Result:
-    """The result of a cell, written down; a failure is one too, and stays within its cell."""
+def checked(scenario: Scenario, gates: Sequence[Gate] = ()) -> Plan:
+    """The plan, when everything that can be known before training is right."""
+    plan = plan_of(scenario)
+    for cells in plan.groups:
+        first = cells[0]
+        exposed = exposed_scenario(first.setting, sweep_of(scenario), first.batch)
+        check_exposed(first.setting.scenario, exposed, [cell.attack for cell in cells])
+    check_gates(gates, scenario, [cell.attack.name for cell in plan.cells])
+    return plan
+
+
+def guarded(folder: SweepFolder, names: Sequence[str], work: Callable[..., Any], *given: Any) -> None:
+    """The results of some cells, written down; a failure is one too, and stays within them."""
     try:
-        result = work(*arguments)
+        found = work(*given)
+        results = found if isinstance(found, list) else [found]
     except Exception as error:
-        log.warning("%s failed: %s", path.stem, error)
-        result = {"error": f"{type(error).__name__}: {error}"}
-    write_text(path, json.dumps(result))
-    return result
-
-
-def exposed_and_attacked(
-    folder: SweepFolder, cells: list[Cell], source: str, victims: int, at: float, text: str
-) -> list[Result]:
-    """All attacks on one setting and batch size, one after another in one process."""
-    first = cells[0]
-    place = folder.victims(first.setting, first.batch)
-    scenario = Scenario.of({"scenario": text})
-    try:
-        expose(place, scenario, folder.training(source), at)
-    except Exception as error:
-        failed = {"error": f"{type(error).__name__}: {error}"}
-        for cell in cells:
-            write_text(folder.result(cell.name), json.dumps(failed))
-        return [failed] * len(cells)
-    return [
-        folder.done(cell.name) or guarded(folder.result(cell.name), attack, place, cell, victims)
-        for cell in cells
-    ]
-
-
-def check(scenario: Scenario) -> None:
-    """Find what is wrong before anything is trained."""
-    for setting in settings_of(scenario):
-        plugin_of(setting.scenario.plugins)
-    for cell in cells_of(scenario):
-        ATTACKS.build(cell.attack, cell.options)
+        log.warning("%s failed: %s", names[0], error)
+        results = [{"error": f"{type(error).__name__}: {error}"}] * len(names)
+    for name, result in zip(names, results, strict=True):
+        folder.write_cell(name, result)
 
 
 def sweep(
@@ -155,17 +86,42 @@ def sweep(
     resume: bool = False,
     ray_address: str | None = None,
     workers: int | None = None,
+    gates: Sequence[Gate] = (),
     tell: Tell = lambda done, total, name: None,
 ) -> dict[str, Any]:
-    """Train every setting once, attack every cell, and write results.csv, cap.csv and ppc.png."""
-    check(scenario)
-    folder.start(scenario, resume)
-    settings, cells, options = settings_of(scenario), cells_of(scenario), sweep_of(scenario)
-    named: dict[str, Setting] = {}  # equal federations are trained once
-    for setting in settings:
-        named.setdefault(training_key(setting), setting)
-    source = {setting.name: named[training_key(setting)].name for setting in settings}
-    total, done = len(named) + len(cells), 0
+    """Train every setting once, attack every cell, and write its tables, its scores and its page."""
+    plan = checked(scenario, gates)
+    folder.begin(scenario, resume)
+    try:
+        carry_out(plan, folder, ray_address, workers, tell)
+    finally:  # also of what was cut short
+        concluded = conclusion(plan, folder)
+    return concluded
+
+
+def conclusion(plan: Plan, folder: SweepFolder) -> dict[str, Any]:
+    """The tables, scores and page of the cells that ended."""
+    rows = rows_of(folder, plan.cells, plan.source)
+    table = write_tables(folder, rows)
+    scores = scores_of(folder, plan.groups)
+    if scores:
+        folder.write_scores(scores)
+    report = str(write_report([folder.path])) if rows else ""
+    return {
+        "folder": str(folder.path),
+        "rows": rows,
+        "cap": table,
+        "scores": scores,
+        "report": report,
+    }
+
+
+def carry_out(
+    plan: Plan, folder: SweepFolder, ray_address: str | None, workers: int | None, tell: Tell
+) -> None:
+    """All trainings and attacks that the folder lacks, on Ray."""
+    options = sweep_of(plan.scenario)
+    total, done = len(plan.trainings) + len(plan.cells), 0
 
     def finished(name: str, count: int = 1) -> None:
         nonlocal done
@@ -175,35 +131,38 @@ def sweep(
     with cluster(ray_address, workers):
         import ray
 
-        train_task = ray.remote(num_cpus=1, max_retries=1)(guarded)
-        attack_task = ray.remote(num_cpus=1, max_retries=1)(_after)
+        task = ray.remote(num_cpus=1, max_retries=1)(_after)
         running: dict[Any, tuple[str, int]] = {}
         trained: dict[str, Any] = {}
-        for setting in named.values():
-            result = folder.done(setting.name)
-            if result is None:
-                reference = train_task.remote(
-                    folder.result(setting.name),
-                    train,
-                    folder.training(setting.name),
-                    setting.scenario,
-                    options.at,
-                )
-                running[reference] = (setting.name, 1)
-                trained[setting.name] = reference
-            else:
+        for setting in plan.trainings:
+            if complete(folder.cell(setting.name)):
                 finished(setting.name)
-        for group in grouped(cells):
-            first = group[0]
-            if all(folder.done(cell.name) for cell in group):
-                finished(first.name, len(group))
                 continue
-            waits = trained.get(source[first.setting.name]) if options.at > 0 else None
-            text = victims_of(first.setting, options, first.batch).text()
-            reference = attack_task.remote(
-                waits, folder, group, source[first.setting.name], options.victims, options.at, text
+            place = folder.training(setting.name)
+            start = start_of(setting.scenario, options)
+            reference = task.remote(
+                None, folder, [setting.name], train, place, setting.scenario, start
             )
-            running[reference] = (first.name, len(group))
+            running[reference] = (setting.name, 1)
+            trained[setting.name] = reference
+        for cells in plan.groups:
+            first = cells[0]
+            if all(complete(folder.cell(cell.name)) for cell in cells):
+                finished(first.name, len(cells))
+                continue
+            source = plan.source[first.setting.name]
+            reference = task.remote(
+                trained.get(source) if options.at > 0 else None,
+                folder,
+                [cell.name for cell in cells],
+                attacked,
+                folder.victims(first.group),
+                exposed_scenario(first.setting, options, first.batch),
+                folder.training(source),
+                start_of(first.setting.scenario, options),
+                cells,
+            )
+            running[reference] = (first.name, len(cells))
         while running:
             ready, _ = ray.wait(list(running), num_returns=1)
             name, count = running.pop(ready[0])
@@ -212,48 +171,43 @@ def sweep(
             except ray.exceptions.RayError as error:
                 log.warning("%s failed: %s", name, error)
             finished(name, count)
-            write_tables(folder.path, rows_of(folder, cells, source))
-    rows = rows_of(folder, cells, source)
-    table = write_tables(folder.path, rows)
-    report = str(write_report([folder.path]))
-    return {"folder": str(folder.path), "rows": rows, "cap": table, "report": report}
+            write_tables(folder, rows_of(folder, plan.cells, plan.source))
 
 
-def _after(waits: Any, *arguments: Any) -> list[Result]:
-    """As `exposed_and_attacked`, once what it waits for is there."""
-    return exposed_and_attacked(*arguments)
+def _after(waits: Any, folder: SweepFolder, names: Sequence[str], work: Any, *given: Any) -> None:
+    """As `guarded`, once what it waits for is there."""
+    guarded(folder, names, work, *given)
 
 
-def grouped(cells: Iterable[Cell]) -> list[list[Cell]]:
-    """Cells that attack the same updates."""
-    groups: dict[tuple[str, int], list[Cell]] = {}
-    for cell in cells:
-        groups.setdefault((cell.setting.name, cell.batch), []).append(cell)
-    return list(groups.values())
+def complete(result: Result) -> bool:
+    """Whether a cell has a result; one that failed is tried again."""
+    return bool(result) and "error" not in result
 
 
 def rows_of(
     folder: SweepFolder, cells: Iterable[Cell], source: Mapping[str, str]
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """A row for every cell that ended, with its training's figures; what failed says why."""
     rows = []
     for cell in cells:
-        path, trained = folder.result(cell.name), folder.result(source[cell.setting.name])
-        if not path.exists() or not trained.exists():
-            continue
-        training = json.loads(trained.read_text("utf-8"))
-        setting = cell.setting
-        rows.append(
-            {
-                "defence": setting.defence,
-                "parameter": setting.parameter,
-                "value": setting.value,
-                "seed": setting.seed,
-                "batch-size": cell.batch,
-                "attack": cell.attack,
-                "informed": cell.informed,
-                **{key: value for key, value in training.items() if key != "seconds"},
-                **json.loads(path.read_text("utf-8")),
-            }
-        )
+        result, training = folder.cell(cell.name), folder.cell(source[cell.setting.name])
+        if result and training:
+            known = {key: value for key, value in training.items() if key != "seconds"}
+            about = {**cell.setting.about(), "batch": cell.batch, "attack": cell.attack.name}
+            rows.append({**about, "knows": cell.knows, **known, **result})
     return rows
+
+
+def scores_of(folder: SweepFolder, groups: Sequence[Sequence[Cell]]) -> list[Row]:
+    """The scores of all victims, with their setting and where their pictures are."""
+    found: list[Row] = []
+    for cells in groups:
+        first, place = cells[0], folder.victims(cells[0].group)
+        about = {
+            **first.setting.about(),
+            "batch": first.batch,
+            "folder": str(place.path.relative_to(folder.path)),
+        }
+        rows = place.scores().to_dict("records")
+        found += [{**row, **about, "run": folder.path.name} for row in rows]
+    return found

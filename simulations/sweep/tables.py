@@ -1,18 +1,15 @@
 """What a sweep ends in: results.csv, cap.csv, cap.md and ppc.png (SPN eq. 1, tables 1 and 7-10, fig. 5)."""
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
-from fedpriv.files import write_text
 from fedpriv.metrics.tradeoff import cap, cap_between, region
 from fedpriv.report.figures import save_ppc
+from fedpriv.sweepfolder import SweepFolder
+from fedpriv.tables import Row
 
-Row = dict[str, Any]
-DISTANCES = {"reconstruction": "rmse", "membership": "membership", "tracing": "tracing"}
+DISTANCES = {"reconstruction": "relative-error", "membership": "membership", "tracing": "tracing"}
 STRONGEST = "strongest"  # of every value the attack that came nearest
 EQUAL_M = "cap-reconstruction-at-equal-m"
 
@@ -20,11 +17,12 @@ EQUAL_M = "cap-reconstruction-at-equal-m"
 def averaged(rows: Sequence[Row]) -> pd.DataFrame:
     """Cells that succeeded, seeds averaged: one line for defence, value, attack and batch size."""
     frame = pd.DataFrame(rows)
-    if frame.empty or "rmse" not in frame or "accuracy" not in frame:
+    if frame.empty or "relative-error" not in frame or "accuracy" not in frame:
         return pd.DataFrame()
-    frame = frame.dropna(subset=["rmse", "accuracy"])
+    frame = frame.dropna(subset=["relative-error", "accuracy"])
     frame["value"] = frame["value"].map(lambda value: "" if value is None else str(value))
-    keys = ["defence", "value", "attack", "informed", "batch-size"]
+    keys = ["defence", "value", "attack", "knows", "batch"]
+    frame = frame.reindex(columns=dict.fromkeys([*frame.columns, *DISTANCES.values()]))
     numbers = ["accuracy", "m", *DISTANCES.values()]
     return frame.groupby(keys, sort=False)[numbers].mean().reset_index()
 
@@ -37,15 +35,15 @@ def caps(rows: Sequence[Row]) -> list[Row]:
     between = common(frame)
     found = [
         {
-            **dict(zip(("defence", "batch-size", "attack", "informed"), keys, strict=True)),
+            **dict(zip(("defence", "batch", "attack", "knows"), keys, strict=True)),
             **line(part, between),
         }
-        for keys, part in frame.groupby(["defence", "batch-size", "attack", "informed"], sort=False)
+        for keys, part in frame.groupby(["defence", "batch", "attack", "knows"], sort=False)
     ]
-    for (defence, batch), part in frame.groupby(["defence", "batch-size"], sort=False):
+    for (defence, batch), part in frame.groupby(["defence", "batch"], sort=False):
         nearest = part.groupby("value", sort=False)[["accuracy", "m", *DISTANCES.values()]].min()
-        known = {"attack": STRONGEST, "informed": bool(part["informed"].any())}
-        found.append({"defence": defence, "batch-size": batch, **known, **line(nearest, between)})
+        known = {"attack": STRONGEST, "knows": max(part["knows"])}
+        found.append({"defence": defence, "batch": batch, **known, **line(nearest, between)})
     return found
 
 
@@ -71,22 +69,20 @@ def line(part: pd.DataFrame, between: tuple[float, float] | None) -> Row:
     }
     if between and np.isfinite(part["m"]).sum() > 1:
         found[EQUAL_M] = cap_between(
-            *between, part["m"].tolist(), accuracies, part["rmse"].tolist()
+            *between, part["m"].tolist(), accuracies, part["relative-error"].tolist()
         )
     return found
 
 
-def write_tables(folder: Path, rows: Sequence[Row]) -> list[Row]:
+def write_tables(folder: SweepFolder, rows: Sequence[Row]) -> list[Row]:
     """Write what the rows give so far; the CAP table."""
-    frame = pd.DataFrame(rows)
-    if not frame.empty and "m" in frame:
-        frame["region"] = frame["m"].map(lambda m: region(m) if pd.notna(m) else "")
-    write_text(folder / "results.csv", frame.to_csv(index=False))
+    folder.write_results(
+        [{**row, "region": region(row["m"])} if "m" in row else row for row in rows]
+    )
     table = caps(rows)
     if table:
-        write_text(folder / "cap.csv", pd.DataFrame(table).to_csv(index=False, float_format="%.4f"))
-        write_text(folder / "cap.md", markdown(table))
-        save_ppc(folder / "ppc.png", averaged(rows))
+        folder.write_cap(table, markdown(table))
+        save_ppc(folder.ppc_picture, averaged(rows))
     return table
 
 
@@ -94,7 +90,7 @@ def markdown(table: Sequence[Row]) -> str:
     """The CAP table as SPN table 1 has it: defences down, attacks and batch sizes across."""
     titles = {f"cap-{name}": f"CAP, {name}" for name in DISTANCES}
     titles[EQUAL_M] = "CAP, reconstruction, averaged over the m that all defences cover"
-    columns = list(dict.fromkeys((row["attack"], row["batch-size"]) for row in table))
+    columns = list(dict.fromkeys((row["attack"], row["batch"]) for row in table))
     lines = []
     for name, title in titles.items():
         if not any(name in row for row in table):
@@ -104,7 +100,7 @@ def markdown(table: Sequence[Row]) -> str:
         lines.append("|---|" + "---|" * len(columns))
         for defence in dict.fromkeys(row["defence"] for row in table):
             own = {
-                (row["attack"], row["batch-size"]): row[name]
+                (row["attack"], row["batch"]): row[name]
                 for row in table
                 if row["defence"] == defence and name in row
             }

@@ -1,65 +1,45 @@
-"""The federations of a sweep: trained once, and one update of every client exposed to attacks."""
+"""The work of one cell: a federation trained once, one update of every client exposed and attacked."""
 
-import shutil
 import statistics
 import time
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from safetensors.torch import save
+from rich.console import Console
 
-from fedpriv.files import write_bytes
+from fedpriv.catalogue import METRICS
+from fedpriv.errors import FedprivError
+from fedpriv.metrics.tradeoff import ppc
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
+from fedpriv.simulations.federation.exposure import Starts, exposed
+from fedpriv.simulations.federation.progress import PlainLines
 from fedpriv.simulations.federation.run import simulate
-from fedpriv.state import State
-from fedpriv.strategies.rounds import Record
+from fedpriv.simulations.judging.attacking import labels_of
+from fedpriv.simulations.judging.judge import Judged, judged
+from fedpriv.simulations.judging.scoring import BLIND
+from fedpriv.simulations.sweep.cells import Cell
+from fedpriv.tables import Row
 
-START, START_CLIENTS = "start.safetensors", "start-clients"
 Result = dict[str, Any]
 
 
-class Snapshot:
-    """A show without pictures that keeps the public model and the clients' state of one round."""
-
-    def __init__(self, folder: RunFolder, at: int) -> None:
-        self.folder, self.at = folder, at
-
-    def __enter__(self) -> "Snapshot":
-        return self
-
-    def __exit__(self, *about: object) -> None:
-        return None
-
-    def on_start(self, first: int, last: int) -> None:
-        return None
-
-    def on_reply(self, node: int) -> None:
-        return None
-
-    def on_round(self, record: Record, state: State) -> None:
-        if record["round"] != self.at:
-            return
-        write_bytes(self.folder.path / START, save(dict(state)))
-        kept = self.folder.path / START_CLIENTS
-        shutil.rmtree(kept, ignore_errors=True)
-        for path in sorted(self.folder.clients.glob("*-*.bin"), key=_round):
-            kept.mkdir(mode=0o700, exist_ok=True)
-            shutil.copy(path, kept / f"{path.stem.partition('-')[0]}-0.bin")
+def starts_in(folder: RunFolder) -> Starts:
+    return Starts(folder.path / "starts")
 
 
-def _round(path: Path) -> int:
-    return int(path.stem.partition("-")[2])
-
-
-def train(folder: RunFolder, scenario: Scenario, at: float) -> Result:
-    """Train one federation, or go on with it; its accuracy, time and ε."""
+def train(folder: RunFolder, scenario: Scenario, start: int) -> Result:
+    """Train one federation, or go on with it; its accuracy, time and ε. The start of one round is kept."""
     torch.set_num_threads(1)
     started = time.monotonic()
-    rounds = scenario.federation.rounds
     simulate(
-        scenario, folder, Snapshot(folder, round(at * rounds)), resume=folder.rounds_file.exists()
+        scenario,
+        folder,
+        PlainLines(Console(quiet=True)),
+        resume=folder.rounds_file.exists(),
+        starts=starts_in(folder),
+        keep=[start],
     )
     records = folder.rounds()
     last = records[-max(1, min(5, len(records))) :]
@@ -72,14 +52,53 @@ def train(folder: RunFolder, scenario: Scenario, at: float) -> Result:
     }
 
 
-def expose(folder: RunFolder, scenario: Scenario, source: RunFolder, at: float) -> None:
-    """Let every client share one update, from the first model or from the trained one."""
+def attacked(
+    folder: RunFolder, scenario: Scenario, source: RunFolder, start: int, cells: Sequence[Cell]
+) -> list[Result]:
+    """Expose one round of a setting and batch size, and carry out every attack on it; a result a cell."""
     torch.set_num_threads(1)
-    if folder.rounds_file.exists() and folder.last_round()["round"] == 1:
-        return
-    shutil.rmtree(folder.path, ignore_errors=True)
-    start = source.path / START if at > 0 else None
-    if start is not None and (source.path / START_CLIENTS).is_dir():
-        shutil.copytree(source.path / START_CLIENTS, folder.clients)
-        folder.clients.chmod(0o700)
-    simulate(scenario, folder, Snapshot(folder, -1), start=start)
+    exposed(scenario, folder, starts_in(source), start)
+    attacks = [cell.attack for cell in cells]
+    found = judged(folder, scenario, attacks)
+    return [result_of(found, label) for label in labels_of(attacks)]
+
+
+def result_of(found: Judged, label: str) -> Result:
+    """One attack's figures over all victims; why it has none, as `error`."""
+    rows = [row for row in found.rows if row["attack"] == label]
+    if not rows:
+        failed = [failure.why for failure in found.failures if failure.attack == label]
+        left = [one["detail"] for one in found.findings if one["cause"] == f"attack '{label}'"]
+        why = (*failed, *left, "no victim has a truth to compare with")[0]
+        return {"error": f"{FedprivError.__name__}: {why}"}
+    clean, added = (
+        statistics.fmean(float(row[key]) for row in rows) for key in ("clean-norm", "added-norm")
+    )
+    seconds = {(row["round"], row["node"]): float(row["seconds"]) for row in rows}
+    return {
+        "victims": len({row["node"] for row in rows}),
+        **figures(rows),
+        "clean-norm": clean,
+        "added-norm": added,
+        "m": ppc(clean, added),
+        "seconds": round(sum(seconds.values()), 2),
+    }
+
+
+def figures(rows: Sequence[Row]) -> Result:
+    """Every metric over the rows: decibels by their median, others by their mean, and the worst."""
+    found: Result = {}
+    for name in METRICS:
+        metric = METRICS.build(name)
+        middle = statistics.median if metric.unit == "dB" else statistics.fmean
+        for column in (name, name + BLIND):
+            values = [float(row[column]) for row in rows if column in row]
+            if values:
+                found[column] = middle(values)
+        values = [float(row[name]) for row in rows if name in row]
+        if values and metric.bound is not None:
+            found[f"{name}-worst"] = max(values) if metric.leaks == "high" else min(values)
+    for name, hit in (("membership", "label-hit"), ("tracing", "traced-hit")):
+        if hit in found:
+            found[name] = 1 - found[hit]
+    return found

@@ -9,6 +9,7 @@ from fedpriv.errors import BadScenario
 from fedpriv.registry import Entry, Registry
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import dataset_of, model_of, test_samples
+from fedpriv.strategies.catalogue import row_of
 from fedpriv.strategies.malicious.fishing import ClassFishing, FeatureFishing
 from fedpriv.strategies.malicious.imprint import Imprint
 from fedpriv.strategies.malicious.scaling import LossScaling
@@ -38,6 +39,18 @@ def malicious_of(scenario: Scenario, strategy: Strategy, roster: Roster) -> Stra
     victims = section.options.get("victims", [])
     if not isinstance(victims, list | tuple) or not all(isinstance(v, int) for v in victims):
         raise BadScenario(f"[malicious]: victims must be a list of partitions, got {victims!r}.")
+    clients = scenario.federation.clients
+    strangers = [victim for victim in victims if not 0 <= victim < clients]
+    if strangers:
+        raise BadScenario(
+            f"[malicious]: there is no client {strangers[0]} to attack; victims are partitions, "
+            f"0 to {clients - 1}."
+        )
+    if row_of(scenario).reply != "update":
+        raise BadScenario(
+            f"[malicious] changes the model that clients train, and strategy "
+            f"'{scenario.federation.strategy}' sends none; use fedavg or round-robin."
+        )
     x, y = test_samples(scenario)
     known = Known(model_of(scenario), x, y, dataset_of(scenario).classes)
     return Malicious(

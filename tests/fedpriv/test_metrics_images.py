@@ -5,7 +5,7 @@ from torch.testing import assert_close
 
 from fedpriv.catalogue import METRICS, MODELS
 from fedpriv.errors import BadInput
-from fedpriv.metrics.images import mse, psnr, rmse, ssim
+from fedpriv.metrics.images import mse, psnr, relative_error, ssim
 from fedpriv.metrics.matching import assignment, nearest, squared_distances
 from fedpriv.metrics.perceptual import RandomFeatures, feature_distance, stages_of
 from fedpriv.rng import generator
@@ -22,8 +22,8 @@ def test_worked_numbers():
     guess = truth + 0.1
     assert mse(guess, truth).item() == pytest.approx(0.01)
     assert psnr(guess, truth).item() == pytest.approx(20, abs=1e-4)
-    assert rmse(guess, truth).item() == pytest.approx(0.2)
-    assert rmse(torch.zeros_like(truth), truth).item() == 1
+    assert relative_error(guess, truth).item() == pytest.approx(0.2)
+    assert relative_error(torch.zeros_like(truth), truth).item() == 1
 
 
 def test_psnr_and_ssim_are_scikit_images(pair):

@@ -9,7 +9,8 @@ from torch import nn
 
 from fedpriv.errors import BadInput, BadObservation
 from fedpriv.evidence.claims import Reconstruction, load_claim
-from fedpriv.evidence.observation import Observation, load_folder
+from fedpriv.evidence.folder import load_folder
+from fedpriv.evidence.observation import Observation
 from fedpriv.evidence.victims import alike, stack
 from fedpriv.state import state_of
 

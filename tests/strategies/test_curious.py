@@ -11,7 +11,8 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg, FedMedian
 from torch import nn
 
-from fedpriv.evidence.observation import Observation, load_folder
+from fedpriv.evidence.folder import load_folder
+from fedpriv.evidence.observation import Observation
 from fedpriv.simulations.federation.backends import InlineBackend
 from fedpriv.simulations.federation.grid import SimulationGrid
 from fedpriv.strategies import Curious, Exchange, record_to

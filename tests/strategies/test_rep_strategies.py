@@ -1,5 +1,6 @@
 """Representation sharing end to end in this process, and what its messages hold."""
 
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import pytest
@@ -9,7 +10,7 @@ from flwr.app import Message, RecordDict
 from fedpriv.clients.app import app as client
 from fedpriv.clients.plugins.ars import mask_of
 from fedpriv.codes.parties import holding_of, task_labels
-from fedpriv.codes.release import Published
+from fedpriv.codes.release import Published, Shared
 from fedpriv.errors import BadOption, FedprivError, WorkFailed
 from fedpriv.rng import seed_of
 from fedpriv.runfolder import RunFolder
@@ -18,6 +19,8 @@ from fedpriv.simulations.federation.backends import InlineBackend
 from fedpriv.simulations.federation.contexts import contexts_of
 from fedpriv.simulations.federation.grid import SimulationGrid
 from fedpriv.strategies.catalogue import strategy_of
+from fedpriv.strategies.curious import Curious, Exchange
+from fedpriv.strategies.recorder import Recorder
 from fedpriv.strategies.roster import Roster
 from fedpriv.strategies.rounds import Federated
 from fedpriv.wire import ARRAYS, state_in
@@ -58,10 +61,33 @@ class Wire(SimulationGrid):
         return reply
 
 
-def federation(scenario: Scenario) -> tuple[Federated, Wire]:
+@dataclass
+class World:
+    """What everybody can see after a round: the public models, and every party's release."""
+
+    parties: dict[int, Shared] = field(default_factory=dict)
+    published: Published = field(default_factory=Published)
+
+    @property
+    def encoder(self):
+        return self.published.encoder
+
+    @property
+    def classifiers(self):
+        return self.published.classifiers
+
+
+def federation(scenario: Scenario, world: World | None = None) -> tuple[Federated, Wire]:
     wire, roster = Wire(scenario), Roster(scenario.federation.clients)
+    recorder = Recorder("unused", lambda server_round, examples: {}, name=roster.partition)
+
+    def observe(exchange: Exchange) -> None:
+        seen = recorder.evidence(exchange)
+        if seen is not None and world is not None:
+            world.parties[seen.node] = seen.shared
+
     return Federated(
-        strategy=strategy_of(scenario, roster),
+        strategy=Curious(strategy_of(scenario, roster), observe),
         grid=wire,
         roster=roster,
         seed=scenario.seed,
@@ -69,17 +95,18 @@ def federation(scenario: Scenario) -> tuple[Federated, Wire]:
     ), wire
 
 
-def round_of(scenario: Scenario) -> tuple[Published, dict, Wire]:
+def round_of(scenario: Scenario) -> tuple[World, dict, Wire]:
     """One round; the same scenario is run once only."""
     return _round(scenario.text())
 
 
 @lru_cache(maxsize=64)
-def _round(text: str) -> tuple[Published, dict, Wire]:
-    scenario = Scenario.of({"scenario": text})
-    run, wire = federation(scenario)
+def _round(text: str) -> tuple[World, dict, Wire]:
+    scenario, world = Scenario.of({"scenario": text}), World()
+    run, wire = federation(scenario, world)
     state, record = run.one(1, {"first": torch.zeros(1)})
-    return Published.of(state), record, wire
+    world.published = Published.of(state)
+    return world, record, wire
 
 
 def tensors_on(wire: Wire) -> list[torch.Tensor]:
@@ -100,7 +127,7 @@ def test_one_round_publishes_an_encoder_pools_codes_and_learns_the_task():
     assert kinds.count("train.encoder") == 1 and kinds.count("query.codes") == 3
     assert set(published.parties) == {0, 1, 2} and published.encoder
     assert record["accuracy"] > 0.9 and record["train-accuracy-clean"] > 0.9
-    assert record["train-num-examples"] == 120 and record["train-encoder-bytes"] > 0
+    assert record["train-num-examples"] == 120 and record["asked"] == record["clients"] == 3
 
 
 def test_the_largest_party_is_the_initiator_unless_one_is_chosen():

@@ -10,7 +10,7 @@ from flwr.common import bytes_to_ndarray
 
 from fedpriv.clients.app import app
 from fedpriv.errors import BadScenario
-from fedpriv.evidence.observation import load_folder
+from fedpriv.evidence.folder import load_folder
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables
 from fedpriv.scenario.built import first_state

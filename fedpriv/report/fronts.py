@@ -3,15 +3,34 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import matplotlib
 
 from fedpriv.files import whole
-from fedpriv.simulations.representation.pareto import Point
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+class Point(Protocol):
+    """One run: what it learned, and how wrong its strongest attacker stays."""
+
+    @property
+    def data(self) -> str: ...
+    @property
+    def way(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def run(self) -> str: ...
+    @property
+    def accuracy(self) -> float: ...
+    @property
+    def mse(self) -> float: ...
+    @property
+    def front(self) -> bool: ...
+
 
 TINY = 1e-12
 SHAPES = {"codes": "o", "columns": "s", "updates": "^"}

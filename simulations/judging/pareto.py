@@ -5,21 +5,22 @@ in the same units, squared differences of pixels in [0, 1], so that they stand b
 Runs and sweeps are read from their folders.
 """
 
-import csv
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fedpriv.errors import BadFolder
-from fedpriv.files import write_text
 from fedpriv.metrics.tradeoff import pareto
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
-from fedpriv.simulations.representation.assess import table_text
+from fedpriv.strategies.catalogue import row_of
+from fedpriv.sweepfolder import SweepFolder
+from fedpriv.tables import write_table
 
-ANALYSES = ("mask-overlap",)  # told a part of what is secret: no attack
-Cells = Mapping[str, str]
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -42,29 +43,27 @@ class Point:
         return f"{self.way}: {self.plugins}"
 
 
-def error_of(row: Cells) -> float | None:
-    """The MSE of a guess; from its PSNR for pictures, whose files need not hold both."""
-    if row.get("psnr"):
-        return 10 ** (-float(row["psnr"]) / 10)
-    return float(row["mse"]) if row.get("mse") else None
+def errors_in(scores: "pd.DataFrame") -> "pd.Series":
+    """The MSE of every guess; from its PSNR for pictures, whose old files need not hold both."""
+    from_psnr = 10 ** (-scores["psnr"] / 10) if "psnr" in scores else None
+    if "mse" not in scores:
+        return from_psnr
+    return scores["mse"] if from_psnr is None else from_psnr.fillna(scores["mse"])
 
 
-def strongest(rows: Iterable[Cells]) -> tuple[float, str] | None:
-    """The lowest median MSE of any attack, and which attack it is."""
-    values: dict[str, list[float]] = {}
-    for row in rows:
-        value = error_of(row)
-        if value is not None and not row["attack"].startswith(ANALYSES):
-            values.setdefault(row["attack"], []).append(value)
-    medians = {attack: statistics.median(found) for attack, found in values.items()}
-    return min(((mse, attack) for attack, mse in medians.items()), default=None)
-
-
-def rows_of(path: Path) -> list[dict[str, str]]:
-    if not path.exists():
-        return []
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+def strongest(scores: "pd.DataFrame", by: Sequence[str] = ("attack",)) -> tuple[float, str] | None:
+    """The lowest median MSE of any attack, and which attack it is; an analysis is no attack."""
+    if scores.empty or not {"psnr", "mse"} & set(scores.columns):
+        return None
+    real = scores[scores["by"] != "analysis"] if "by" in scores else scores
+    real = real.assign(error=errors_in(real)).dropna(subset=["error"])
+    medians = real.groupby(list(by), sort=False)["error"].median()
+    if medians.empty:
+        return None
+    place = medians.argmin()
+    key = medians.index[place]
+    name = f"{key[0]}, batch {key[1]}" if isinstance(key, tuple) and len(key) > 1 else key
+    return float(medians.iloc[place]), str(name[0] if isinstance(name, tuple) else name)
 
 
 def made(
@@ -77,8 +76,9 @@ def made(
     """The point of a run; none when nothing was attacked."""
     if found is None:
         return []
-    strategy, data = scenario.federation.strategy, scenario.data
-    way = {"representation": "codes", "vertical": "columns"}.get(strategy, "updates")
+    data = scenario.data
+    codes = "columns" if data.partition == "vertical" else "codes"
+    way = codes if row_of(scenario).reply == "codes" else "updates"
     return [Point(data.name, data.limit, way, run, plugins, *accuracies, found[0], found[1])]
 
 
@@ -88,8 +88,7 @@ def points_of_run(folder: RunFolder, name: str) -> list[Point]:
         return []
     scenario = folder.scenario()
     plugins = " + ".join(spec.name for spec in scenario.plugins) or "none"
-    accuracies = accuracies_in(rounds[-1])
-    return made(scenario, name, plugins, accuracies, strongest(rows_of(folder.scores_file)))
+    return made(scenario, name, plugins, accuracies_in(rounds[-1]), strongest(folder.scores()))
 
 
 def accuracies_in(record: Mapping[str, float]) -> tuple[float, float]:
@@ -97,19 +96,22 @@ def accuracies_in(record: Mapping[str, float]) -> tuple[float, float]:
     return record.get("train-accuracy-clean", record["accuracy"]), record["accuracy"]
 
 
-def points_of_sweep(folder: Path) -> list[Point]:
-    """One point for every defence and value of a sweep's results.csv."""
-    scenario = RunFolder(folder).scenario()
-    cells: dict[tuple[str, str], list[dict[str, str]]] = {}
-    for row in rows_of(folder / "results.csv"):
-        if row.get("accuracy") and row.get("psnr"):
-            named = {**row, "attack": f"{row['attack']}, batch {row.get('batch-size', 1)}"}
-            cells.setdefault((row["defence"], row.get("value", "")), []).append(named)
+def points_of_sweep(folder: SweepFolder) -> list[Point]:
+    """One point for every defence and value of a sweep's results."""
+    scenario, results = folder.scenario(), folder.results()
     found: list[Point] = []
-    for (defence, value), rows in cells.items():
-        accuracy = statistics.fmean(float(row["accuracy"]) for row in rows)
-        name = f"{folder.name}/{defence} {value}".strip()
-        found += made(scenario, name, defence, (accuracy, accuracy), strongest(rows))
+    if not {"accuracy", "defence"} <= set(results.columns):
+        return found
+    results = results.dropna(subset=["accuracy"])
+    results = results.assign(
+        value=results["value"].fillna("").astype(str) if "value" in results else "",
+        batch=results["batch"] if "batch" in results else 1,
+    )
+    for (defence, value), rows in results.groupby(["defence", "value"], sort=False):
+        accuracy = statistics.fmean(rows["accuracy"])
+        name = f"{folder.path.name}/{defence} {value}".strip()
+        best = strongest(rows, by=("attack", "batch"))
+        found += made(scenario, name, str(defence), (accuracy, accuracy), best)
     return found
 
 
@@ -121,11 +123,11 @@ def points_in(folders: Sequence[Path]) -> list[Point]:
 def _points(folder: Path) -> Iterator[Point]:
     if not folder.is_dir():
         raise BadFolder(f"'{folder}' is no folder; give the folders of runs or sweeps.")
-    if (folder / "results.csv").exists():
-        yield from points_of_sweep(folder)
+    if SweepFolder(folder).exists():
+        yield from points_of_sweep(SweepFolder(folder))
         return
     for place in (folder, *sorted(path for path in folder.iterdir() if path.is_dir())):
-        if (place / "scenario.toml").exists():
+        if RunFolder(place).scenario_file.exists():
             name = place.name if place == folder else f"{folder.name}/{place.name}"
             yield from points_of_run(RunFolder(place), name)
 
@@ -140,9 +142,9 @@ def marked(points: Sequence[Point]) -> list[Point]:
     return found
 
 
-def write_pareto(folders: Sequence[Path], out: Path) -> list[Point]:
-    """pareto.csv and pareto.png of the runs in `folders`, written into `out`."""
-    from fedpriv.simulations.representation.fronts import draw
+def write_pareto(folders: Sequence[Path], out: RunFolder) -> list[Point]:
+    """The table and the picture of the runs in `folders`, written into `out`."""
+    from fedpriv.report.fronts import draw
 
     points = points_in(folders)
     if not points:
@@ -150,6 +152,6 @@ def write_pareto(folders: Sequence[Path], out: Path) -> list[Point]:
             "None of these folders holds an attacked run (scores.csv); run a scenario with attacks "
             "first, such as `fedpriv run ars-mnist --profile small`."
         )
-    write_text(out / "pareto.csv", table_text(asdict(point) for point in points))
-    draw(points, out / "pareto.png")
+    write_table(out.pareto_file, [asdict(point) for point in points])
+    draw(points, out.pareto_picture)
     return points

@@ -1,13 +1,13 @@
-"""What the curious party of a finished run knows; nothing here reads a victim's samples."""
+"""What the attacker of shared codes knows: the evidence, its own samples, the public settings; no victim's samples."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from torch import Tensor, nn
 
 from fedpriv.attacks.codes.knowledge import Knowledge, NoiseSettings
 from fedpriv.clients.catalogue import PLUGINS
-from fedpriv.clients.plugins.ars import AdversarialSharing, mask_of
+from fedpriv.clients.plugins.ars import AdversarialSharing
 from fedpriv.codes.parties import (
     coder_of,
     columns_of,
@@ -17,9 +17,8 @@ from fedpriv.codes.parties import (
     outsider_rows,
     settings,
 )
-from fedpriv.codes.release import Published
 from fedpriv.errors import BadOption
-from fedpriv.rng import seed_of
+from fedpriv.evidence.release import Release
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import dataset_of, loaded, training_samples
 from fedpriv.state import State
@@ -47,58 +46,72 @@ def curious_party(scenario: Scenario) -> int:
     return party
 
 
+def check_curious(scenario: Scenario) -> None:
+    """BadOption where nobody could attack: no other party, or encoders that nobody can query."""
+    if not is_vertical(scenario):
+        curious_party(scenario)
+    elif not settings(scenario).publish_encoders:
+        raise BadOption(
+            "No party publishes its encoder, so nobody can learn to decode its codes; set "
+            "representation.publish-encoders = true to see what happens if encoders leak."
+        )
+
+
 def oracle(scenario: Scenario, party: int, weights: State) -> Callable[[Tensor], Tensor]:
     """The published encoder: samples in, codes out."""
     encoder = loaded(coder_of(scenario, party).encoder(settings(scenario).layer), weights)
     return partial(outputs, encoder.eval())
 
 
-def knowledge_of(scenario: Scenario, published: Published) -> Iterator[Knowledge]:
-    """One attacker with all victims; in a vertical federation one for each party's columns."""
+def knowledge_of(scenario: Scenario, releases: Sequence[Release]) -> Iterator[Knowledge]:
+    """Of one round: one attacker with all victims; in a vertical federation one for each party's columns."""
+    check_curious(scenario)
+    parties = {int(release.node): release for release in releases}
+    known = partial(_known, scenario, releases[0].round)
     if is_vertical(scenario):
-        yield from _outsiders(scenario, published)
+        rows, (x, _) = outsider_rows(scenario), training_samples(scenario)
+        for party, release in parties.items():
+            yield known(
+                party,
+                release.encoder,
+                x[rows][:, columns_of(scenario, party)],
+                rows,
+                {party: release.shared.z},
+            )
         return
-    chosen, party = settings(scenario), curious_party(scenario)
-    held = holding_of(scenario, party)
-    others = {who: shared.z for who, shared in published.parties.items() if who != party}
-    if not others or party not in published.parties:
+    party = curious_party(scenario)
+    others = {who: release.shared.z for who, release in parties.items() if who != party}
+    if not others or party not in parties:
         raise BadOption(f"Party {party} and at least one other must have shared codes to attack.")
-    yield Knowledge(
-        query=oracle(scenario, party, published.encoder),
-        x=held.x,
-        shared=others,
+    held, own = holding_of(scenario, party), parties[party]
+    yield known(party, own.encoder, held.x, held.ids, others, own=own.shared.z)
+
+
+def _known(
+    scenario: Scenario,
+    server_round: int,
+    party: int,
+    encoder: State,
+    x: Tensor,
+    ids: Tensor,
+    shared: dict[int, Tensor],
+    own: Tensor | None = None,
+) -> Knowledge:
+    chosen = settings(scenario)
+    return Knowledge(
+        query=oracle(scenario, party, encoder),
+        x=x,
+        shared=shared,
         decoder=decoders(scenario, party),
-        own=published.parties[party].z,
-        labels=own_labels(scenario, held.ids),
+        own=own,
+        labels=own_labels(scenario, ids),
         noise=noise_settings(scenario),
         epochs=chosen.decoder_epochs,
         batch=chosen.batch_size,
         lr=chosen.lr,
         seed=scenario.seed,
+        round=server_round,
     )
-
-
-def _outsiders(scenario: Scenario, published: Published) -> Iterator[Knowledge]:
-    chosen, rows = settings(scenario), outsider_rows(scenario)
-    x, _ = training_samples(scenario)
-    for party, shared in published.parties.items():
-        if shared.encoder is None:
-            raise BadOption(
-                "No party published its encoder, so nobody can learn to decode its codes; set "
-                "representation.publish-encoders = true to see what happens if encoders leak."
-            )
-        yield Knowledge(
-            query=oracle(scenario, party, shared.encoder),
-            x=x[rows][:, columns_of(scenario, party)],
-            shared={party: shared.z},
-            decoder=decoders(scenario, party),
-            labels=own_labels(scenario, rows),
-            noise=noise_settings(scenario),
-            epochs=chosen.decoder_epochs,
-            batch=chosen.batch_size,
-            lr=chosen.lr,
-            seed=scenario.seed,
-        )
 
 
 def decoders(scenario: Scenario, party: int) -> Callable[[int], nn.Module]:
@@ -111,21 +124,3 @@ def own_labels(scenario: Scenario, ids: Tensor) -> dict[str, tuple[Tensor, int]]
     names = ("label", *dataset_of(scenario).attributes)
     found = {name: labels_of(scenario, name) for name in names}
     return {name: (labels[ids], classes) for name, (labels, classes) in found.items()}
-
-
-def true_masks(scenario: Scenario) -> dict[int, Tensor]:
-    """Every simulated party's mask, for the analysis of ARS table 6 and to score guesses of masks.
-
-    A simulation hands the parties their secrets, so that it can be repeated; a real server cannot.
-    """
-    noise = noise_settings(scenario)
-    if noise is None or noise.share == 1:
-        return {}
-    return {
-        party: mask_of(
-            seed_of(scenario.seed, "secret", party) >> 2,
-            coder_of(scenario, party).code(settings(scenario).layer),
-            noise.share,
-        )
-        for party in range(scenario.federation.clients)
-    }

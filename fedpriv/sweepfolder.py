@@ -1,0 +1,89 @@
+"""SweepFolder: every file of a sweep beside those of a run; its cells are run folders below it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedpriv.errors import BadFolder
+from fedpriv.files import write_text
+from fedpriv.runfolder import RunFolder, read_json
+from fedpriv.scenario import Scenario
+from fedpriv.tables import Row, read_table, write_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class SweepFolder(RunFolder):
+    """The folder of one sweep."""
+
+    def exists(self) -> bool:
+        return self.results_file.exists()
+
+    def begin(self, scenario: Scenario, resume: bool) -> None:
+        """Write down what is swept; BadFolder when the folder holds another sweep."""
+        if not self.scenario_file.exists():
+            self.write_settings(scenario)
+            return
+        if not resume:
+            raise BadFolder(
+                f"'{self.path}' holds a sweep already; give --resume to go on, or another --out."
+            )
+        if self.scenario_file.read_text("utf-8") != scenario.toml():
+            raise BadFolder(f"'{self.path}' was started with other settings; give another --out.")
+
+    def training(self, name: str) -> RunFolder:
+        """The federation that was trained for a setting."""
+        return self.below("training", name)
+
+    def victims(self, name: str) -> RunFolder:
+        """The round of a setting and batch size in which updates were exposed."""
+        return self.below("victims", name)
+
+    def cell_file(self, name: str) -> Path:
+        return self.path / "cells" / f"{name}.json"
+
+    def write_cell(self, name: str, result: Mapping[str, Any]) -> None:
+        write_text(self.cell_file(name), json.dumps(dict(result)))
+
+    def cell(self, name: str) -> dict[str, Any]:
+        """A cell's result, with `error` where it failed; empty when it has none yet."""
+        try:
+            found: dict[str, Any] = read_json(self.cell_file(name), {})
+        except BadFolder:  # cut short while it was written
+            return {}
+        return found
+
+    @property
+    def results_file(self) -> Path:
+        return self.path / "results.csv"
+
+    def write_results(self, rows: Sequence[Row]) -> None:
+        write_table(self.results_file, rows)
+
+    def results(self) -> "pd.DataFrame":
+        """A row for every cell: defence × value × attack × batch size × seed."""
+        return read_table(self.results_file)
+
+    @property
+    def cap_file(self) -> Path:
+        return self.path / "cap.csv"
+
+    @property
+    def cap_text_file(self) -> Path:
+        return self.path / "cap.md"
+
+    def write_cap(self, rows: Sequence[Row], text: str) -> None:
+        """The CAP table, and the same as Markdown."""
+        write_table(self.cap_file, rows)
+        write_text(self.cap_text_file, text)
+
+    def cap(self) -> "pd.DataFrame":
+        return read_table(self.cap_file)
+
+    @property
+    def ppc_picture(self) -> Path:
+        return self.path / "ppc.png"

@@ -1,0 +1,69 @@
+"""Tables as CSV files: one spelling of every column, and the names that columns had in earlier versions."""
+
+import csv
+import io
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedpriv.errors import BadFolder
+from fedpriv.files import write_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Row = dict[str, Any]
+# What a row of scores begins with; the metrics and their blind values follow.
+HEAD = (
+    *("run", "round", "node", "victim", "attack", "by", "knows", "claim", "attribute"),
+    *("plugins", "defence", "value", "seed", "batch"),
+)
+RENAMED = {
+    "rmse": "relative-error",
+    "sample": "victim",
+    "batch-size": "batch",
+    "psnr-best": "psnr-worst",
+}
+KNOWS = "the defence"  # what an old table says of an attacker that it calls informed
+
+
+def table_text(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Rows as CSV with every column that one of them has, those of HEAD first."""
+    rows = list(rows)
+    found = dict.fromkeys(key for row in rows for key in row)
+    columns = [name for name in HEAD if name in found]
+    columns += [name for name in found if name not in HEAD]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: _short(value) for key, value in row.items()} for row in rows)
+    return text.getvalue()
+
+
+def write_table(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    write_text(path, table_text(rows))
+
+
+def read_table(path: Path) -> "pd.DataFrame":
+    """A CSV file with today's column names; empty when the file is not there."""
+    import pandas as pd
+
+    if not path.exists():
+        return pd.DataFrame()
+    try:
+        frame = pd.read_csv(path)
+    except pd.errors.EmptyDataError:
+        return pd.DataFrame()
+    except (OSError, UnicodeDecodeError, pd.errors.ParserError) as error:
+        raise BadFolder(f"'{path}' cannot be read as CSV: {error}.") from error
+    frame = frame.rename(columns=lambda name: RENAMED.get(str(name).strip(), str(name).strip()))
+    if "informed" in frame and "knows" not in frame:
+        frame["knows"] = [KNOWS if bool(value) else "" for value in frame.pop("informed")]
+    for name in ("knows", "by", "claim"):
+        if name in frame:
+            frame[name] = frame[name].fillna("").astype(str)
+    return frame
+
+
+def _short(value: Any) -> Any:
+    return f"{value:.9g}" if isinstance(value, float) else value

@@ -1,0 +1,45 @@
+"""How commands that attack end: tables, where things are, and an exit code that says what was found."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+
+from fedpriv.errors import FedprivError, Interrupted, Undecided
+from fedpriv.simulations.cli.tables import scores_table
+from fedpriv.simulations.judging.gate import Gate, check
+from fedpriv.tables import Row
+
+
+def told_on(console: Console) -> Any:
+    """A line for every attack as it goes on."""
+
+    def tell(attack: str, done: int, total: int) -> None:
+        console.print(f"{attack}: {done} of {total} victims", highlight=False)
+
+    return tell
+
+
+def stopped(gates: Sequence[Gate], again: str) -> FedprivError:
+    """What Ctrl-C during training ends in: with a gate, nothing was decided."""
+    kind = Undecided if gates else Interrupted
+    return kind(f"Interrupted. Go on with: {again}")
+
+
+def print_leaks(title: str, result: Mapping[str, Any], out: Console, err: Console) -> None:
+    """What leaked, which attacks broke down, and which were left out."""
+    if result.get("scores"):
+        out.print(scores_table(f"{title}: what leaked", result["scores"]))
+    for failure in result.get("attacks-failed", []):
+        err.print(f"{failure['attack']} failed: {failure['why']}", highlight=False, markup=False)
+    for finding in result.get("findings", []):
+        if finding["severity"] == "left out":
+            err.print(f"{finding['cause']}: {finding['detail']}", highlight=False, markup=False)
+
+
+def finish(gates: Sequence[Gate], rows: Iterable[Row], partial: bool, again: str = "") -> None:
+    """GateCrossed if a score lies beyond a gate; Undecided or Interrupted if work was cut short."""
+    check(gates, rows, partial)
+    if partial:
+        hint = f" Go on with: {again}" if again else ""
+        raise Interrupted(f"Interrupted; what was found so far is kept and marked partial.{hint}")

@@ -1,0 +1,159 @@
+"""What attacks need, by the names in their rows: whether a scenario has it, and what the attacker is given."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from torch import Tensor
+
+from fedpriv.attacks.catalogue import ATTACKS, AttackRow
+from fedpriv.catalogue import DATASETS
+from fedpriv.clients.catalogue import PLUGINS
+from fedpriv.clients.plugins.augmentation import Augmentation
+from fedpriv.codes.coders import INPUT
+from fedpriv.codes.parties import settings
+from fedpriv.errors import BadOption
+from fedpriv.metrics.faces import Verifier, verifier
+from fedpriv.runfolder import RunFolder
+from fedpriv.scenario import Scenario
+from fedpriv.scenario.built import dataset_of
+from fedpriv.simulations.judging.knowledge import noise_settings
+
+FACES = "olivetti"
+
+
+@dataclass(frozen=True)
+class Given:
+    """What an attacker is given: options that people could type, and objects that they cannot."""
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    objects: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """`lacks` is what a scenario does not have when the condition fails, `provides` what `gives` gives."""
+
+    lacks: str
+    holds: Callable[[Scenario], bool]
+    gives: Callable[[Scenario, RunFolder | None], Given] = lambda scenario, folder: Given()
+    provides: tuple[str, ...] = ()
+    in_evidence: bool = False  # the attack itself sees better, on the evidence, whether it holds
+
+
+def masks(scenario: Scenario) -> bool:
+    noise = noise_settings(scenario)
+    return noise is not None and noise.epsilon > 0 and noise.share < 1
+
+
+def true_masks(scenario: Scenario, folder: RunFolder | None) -> Given:
+    """The masks that parties wrote to their truth, by party."""
+    found: dict[int, Tensor] = {}
+    for path in sorted(folder.truth.glob("*.npz")) if folder else ():
+        truth = folder.truth_of(path.stem) if folder else None
+        if truth is not None and "mask" in truth.secrets:
+            found[truth.node] = truth.secrets["mask"]
+    return Given(objects={"masks": found})
+
+
+def policy_of(scenario: Scenario) -> str | None:
+    """The augmentation policy that clients use."""
+    for spec in scenario.plugins:
+        plugin = PLUGINS.build(spec.name, spec.options)
+        if isinstance(plugin, Augmentation):
+            return str(plugin.chosen())
+    return None
+
+
+@lru_cache(maxsize=2)
+def face_network(root: str, seed: int) -> Verifier:
+    """The network that tells faces apart, trained once for all variants."""
+    return verifier(DATASETS.build(FACES, {}, root=root or None), seed)
+
+
+def faces_of(scenario: Scenario) -> Verifier:
+    return face_network(scenario.data.root, scenario.seed)
+
+
+def face_features(scenario: Scenario) -> Callable[[Tensor], Tensor]:
+    """Samples as the model takes them -> identity features."""
+    dataset, faces = dataset_of(scenario), faces_of(scenario)
+    return lambda x: faces(dataset.denormalised(x))
+
+
+def one_sample(scenario: Scenario) -> bool:
+    return scenario.training.local_steps == 1 and scenario.training.batch_size == 1
+
+
+CONDITIONS = {
+    "one-sample": Condition("updates of one sample", one_sample, in_evidence=True),
+    "pictures": Condition("pictures", lambda scenario: dataset_of(scenario).is_image),
+    "policy": Condition(
+        "an augmentation policy (plugin 'augment')",
+        lambda scenario: policy_of(scenario) is not None,
+        lambda scenario, folder: Given(options={"policy": policy_of(scenario)}),
+        ("policy",),
+        in_evidence=True,  # a policy can also be given as an option
+    ),
+    "masks": Condition("secret masks (plugin 'ars' with share below 1)", masks),
+    "true-masks": Condition("secret masks that clients kept", masks, true_masks, ("masks",)),
+    "input-layer": Condition(
+        f"the layer '{INPUT}'", lambda scenario: settings(scenario).layer == INPUT
+    ),
+    "faces": Condition(
+        "pictures",
+        lambda scenario: dataset_of(scenario).is_image,
+        lambda scenario, folder: Given(objects={"network": face_features(scenario)}),
+        ("network",),
+    ),
+}
+
+
+def row_of(attack: str) -> AttackRow:
+    row = ATTACKS[attack]
+    assert isinstance(row, AttackRow)
+    return row
+
+
+def conditions_of(row: AttackRow) -> list[Condition]:
+    unknown = [name for name in row.needs if name not in CONDITIONS]
+    if unknown:
+        raise BadOption(
+            f"An attack needs '{unknown[0]}', which nobody here knows; choose from: "
+            f"{', '.join(CONDITIONS)}."
+        )
+    return [CONDITIONS[name] for name in row.needs]
+
+
+def why_not(attack: str, scenario: Scenario, strict: bool = False) -> str | None:
+    """Why an attack has nothing to do in a scenario, in words; None when it has.
+
+    `strict` also counts what an attack would only notice on the evidence.
+    """
+    for condition in conditions_of(row_of(attack)):
+        if (strict or not condition.in_evidence) and not condition.holds(scenario):
+            return f"it needs {condition.lacks}"
+    return None
+
+
+def given_to(attack: str, scenario: Scenario | None, folder: RunFolder | None) -> Given:
+    """Everything that the conditions of an attack give, where they hold."""
+    options: dict[str, Any] = {}
+    objects: dict[str, Any] = {}
+    for condition in conditions_of(row_of(attack)):
+        if scenario is not None and condition.holds(scenario):
+            given = condition.gives(scenario, folder)
+            options |= given.options
+            objects |= given.objects
+    return Given(options, objects)
+
+
+def informed_of(scenario: Scenario) -> list[str]:
+    """The attacks that know one of the scenario's plugins and can do something there."""
+    plugins = {spec.name for spec in scenario.plugins}
+    return [
+        name
+        for name in ATTACKS
+        if plugins & set(row_of(name).knows) and row_of(name).by != "analysis"
+    ]

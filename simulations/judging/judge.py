@@ -1,0 +1,174 @@
+"""The one tail of run, sweep, audit and deploy: truths, preflight, attacks, scores."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from fedpriv.evidence.truth import Truth
+from fedpriv.progress import Progress, Told, go_on
+from fedpriv.report.figures import save_grid
+from fedpriv.runfolder import RunFolder
+from fedpriv.scenario import Scenario
+from fedpriv.scenario.sections import Attack
+from fedpriv.simulations.judging.attacking import (
+    Failure,
+    Recording,
+    Tell,
+    claimed,
+    labels_of,
+    silent,
+)
+from fedpriv.simulations.judging.conditions import faces_of, row_of, why_not
+from fedpriv.simulations.judging.findings import Finding, examined, findings_of, left_out
+from fedpriv.simulations.judging.recordings import of_run
+from fedpriv.simulations.judging.scoring import Judge, Scored, traced
+from fedpriv.simulations.judging.sums import join_truths
+from fedpriv.simulations.judging.theorem import promised
+from fedpriv.strategies.catalogue import row_of as strategy_row
+from fedpriv.tables import Row
+
+log = logging.getLogger(__name__)
+TruthOf = Callable[[str], Truth | None]  # the samples behind the evidence of a name
+
+
+@dataclass
+class Judged:
+    """What came of attacking a folder: scores, what broke down, what was left out, what was cut short."""
+
+    rows: list[Row] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    partial: bool = False
+
+    def plain(self) -> dict[str, object]:
+        """Ready for JSON."""
+        return {
+            "scores": self.rows,
+            "attacks-failed": [vars(failure) for failure in self.failures],
+            "findings": self.findings,
+            "partial": self.partial,
+        }
+
+
+def judged(
+    folder: RunFolder,
+    scenario: Scenario,
+    attacks: Sequence[Attack] | None = None,
+    *,
+    tell: Tell = silent,
+    progress: Progress = go_on,
+) -> Judged:
+    """Attack what a folder recorded, score it against what clients kept, and write both down.
+
+    `attacks` are the scenario's own unless others are given.
+    """
+    wanted = scenario.attacks if attacks is None else attacks
+    if not wanted or strategy_row(scenario).reply == "nothing":
+        return Judged()
+    if not folder.has_evidence():
+        why = "no round that they want was recorded"
+        log.warning("'%s' holds no evidence to attack: %s", folder.path, why)
+        return Judged(findings=[left_out(attack.name, why) for attack in wanted])
+    if scenario.federation.secagg:
+        join_truths(folder, scenario.federation.clients)
+    recording = of_run(folder)
+    findings = findings_of(examined(recording.updates, folder.truth_of)) if recording.updates else []
+    todo = []
+    for attack in wanted:
+        why_left = why_not(attack.name, scenario)
+        if why_left is None:
+            todo.append(attack)
+        else:
+            findings.append(left_out(attack.name, why_left))
+    folder.write_findings(findings)
+    found = scored_claims(recording, todo, folder, tell=tell, progress=progress)
+    found.findings = findings
+    return found
+
+
+def scored_claims(
+    recording: Recording,
+    attacks: Sequence[Attack],
+    folder: RunFolder,
+    *,
+    truth_of: TruthOf | None = None,
+    tell: Tell = silent,
+    progress: Progress = go_on,
+) -> Judged:
+    """All attacks on a recording, then their scores; pictures only where no truth was kept."""
+    found, told = Judged(), Told(progress)
+    judge = judge_of(recording.scenario, attacks)
+    for attack, label in zip(attacks, labels_of(attacks), strict=True):
+        if told.stopped:
+            break
+        found.failures += claimed(recording, attack, label, folder, tell, told)
+        found.rows += scores_of(
+            folder, truth_of or folder.truth_of, recording, judge, attack, label
+        )
+    found.partial = told.stopped
+    if found.rows:
+        folder.write_scores(found.rows)
+    return found
+
+
+def judge_of(scenario: Scenario | None, attacks: Sequence[Attack]) -> Judge:
+    """A judge; one who knows faces where an attack is about them."""
+    about_faces = scenario is not None and any(
+        "faces" in row_of(attack.name).needs for attack in attacks
+    )
+    return Judge(scenario, faces_of(scenario) if scenario is not None and about_faces else None)
+
+
+def scores_of(
+    folder: RunFolder,
+    truth_of: TruthOf,
+    recording: Recording,
+    judge: Judge,
+    attack: Attack,
+    label: str,
+) -> list[Row]:
+    """Rows and pictures of one attack's claims, of those victims whose truth is there."""
+    row = row_of(attack.name)
+    plugins = [spec.name for spec in recording.scenario.plugins] if recording.scenario else []
+    about = {
+        **recording.about,
+        "attack": label,
+        "by": row.by,
+        "knows": " + ".join(row.known(plugins)),
+    }
+    observed = {seen.name: seen for seen in recording.updates}
+    by_round: dict[int, list[Scored]] = {}
+    for claim in folder.claims(label):
+        (name,) = claim.names
+        truth = truth_of(name)
+        if truth is None:
+            pictures_of(folder.picture_file(label, name), getattr(claim, "pixels", None))
+            continue
+        bound = promised(observed[name], truth) if name in observed else None
+        one = judge.scored(claim, truth, about)
+        if bound is not None:
+            one.rows[:] = [{**each, "bound": bound} for each in one.rows]
+        by_round.setdefault(truth.round, []).append(one)
+        draw(folder.picture_file(label, name), one)
+    for scores in by_round.values():
+        traced(judge, scores)
+    return [each for scores in by_round.values() for one in scores for each in one.rows]
+
+
+def draw(path: Path, one: Scored) -> None:
+    """The originals over what was trained on, where that differs, over the guesses."""
+    if "sample" not in one.views or one.views["sample"][1].dim() != 4:
+        return
+    guess, real = one.views["sample"]
+    trained = one.views["trained"][1]
+    rows = [real, guess] if torch.equal(trained, real) else [real, trained, guess]
+    save_grid(path, rows)
+
+
+def pictures_of(path: Path, pixels: torch.Tensor | None) -> None:
+    """Guesses alone, when no truth is known."""
+    if pixels is not None and pixels.dim() == 5:
+        save_grid(path, [pixels[0]])

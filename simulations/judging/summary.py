@@ -1,0 +1,117 @@
+"""A scenario's variants side by side: what each learned and what leaked from its codes, as one table."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from fedpriv.catalogue import DATASETS, METRICS
+from fedpriv.codes.release import Published
+from fedpriv.metrics.faces import faces_like
+from fedpriv.metrics.features import scatter
+from fedpriv.metrics.labels import f1, mcc, rate_equal
+from fedpriv.runfolder import RunFolder
+from fedpriv.scenario import Scenario
+from fedpriv.scenario.built import dataset_of
+from fedpriv.scenario.sections import spelled
+from fedpriv.simulations.judging.conditions import FACES, faces_of, row_of
+from fedpriv.simulations.judging.knowledge import curious_party, oracle
+from fedpriv.simulations.judging.pareto import points_in, write_pareto
+from fedpriv.simulations.judging.scoring import BLIND
+from fedpriv.tables import Row
+
+LEARNED = ("accuracy", "train-accuracy-clean", "train-f1", "train-mcc")
+
+
+def summarised(rows: Mapping[str, Mapping[str, Any]], folder: RunFolder) -> list[Row]:
+    """One row for each variant and attack; a variant that nobody attacked has one without attack."""
+    found: list[Row] = []
+    for name, result in rows.items():
+        place = folder.below(name) if name else folder
+        scenario, record = place.scenario(), result["rounds"][-1]
+        if result.get("scores") and scenario.representation is not None:
+            learned: Row = {key.removeprefix("train-"): record[key] for key in LEARNED if key in record}
+            learned["bytes"] = bytes_of(record)
+            learned |= identities(scenario, place)
+            about = {"run": name, "plugins": " + ".join(map(spelled, scenario.plugins)) or "none"}
+            found += [about | learned | row for row in leaked(result["scores"])]
+            continue
+        own = [value for key, value in record.items() if key.startswith("train-own-accuracy")]
+        row = {"run": name, "accuracy": record["accuracy"]}
+        row["bytes"] = sum(map(bytes_of, result["rounds"]))
+        found.append(row | ({"own-accuracy": sum(own) / len(own)} if own else {}))
+    return found
+
+
+def leaked(scores: Sequence[Row]) -> list[Row]:
+    """One row an attack: the mean over victims of the mean over each one's samples, of every metric."""
+    columns = [name for metric in METRICS for name in (metric, metric + BLIND)]
+    found = []
+    for attack in dict.fromkeys(row["attack"] for row in scores):
+        parties: dict[Any, list[Row]] = {}
+        for row in scores:
+            if row["attack"] == attack:
+                parties.setdefault(row["node"], []).append(row)
+        each = [means(rows, columns) | attribute_figures(rows) for rows in parties.values()]
+        mean = {key: sum(one[key] for one in each) / len(each) for key in each[0]}
+        found.append({"attack": attack, **mean})
+    return found
+
+
+def means(rows: Sequence[Row], columns: Sequence[str]) -> dict[str, float]:
+    known = [name for name in (*columns, "seconds") if name in rows[0]]
+    return {name: sum(float(row[name]) for row in rows) / len(rows) for name in known}
+
+
+def attribute_figures(rows: Sequence[Row]) -> dict[str, float]:
+    """F1, MCC, and how often an attacker says class 0, where an attribute was read."""
+    if "guess" not in rows[0]:
+        return {}
+    guess, truth = (torch.tensor([int(row[key]) for row in rows]) for key in ("guess", "truth"))
+    classes = int(max(guess.max(), truth.max())) + 1
+    return {
+        "attribute-f1": f1(guess, truth, max(2, classes)),
+        "attribute-mcc": mcc(guess, truth, max(2, classes)),
+        "rate-r": rate_equal(guess, 0),
+    }
+
+
+def identities(scenario: Scenario, folder: RunFolder) -> Row:
+    """How far persons are apart in codes: S_w, S_b and the LDA score (ARL table 3)."""
+    if all("faces" not in row_of(attack.name).needs for attack in scenario.attacks):
+        return {}
+    network = faces_of(scenario)
+    faces = DATASETS.build(FACES, {}, root=scenario.data.root or None)
+    dataset = dataset_of(scenario)
+    x = dataset.normalised(faces_like(faces, dataset.shape))
+    encoder = Published.of(folder.checkpoint_state()).encoder
+    query = oracle(scenario, curious_party(scenario), encoder)
+    labels = torch.cat([faces.y_train, faces.y_test])
+    within, between = scatter(query(x), labels)
+    return {
+        "within": within,
+        "between": between,
+        "lda": between / within if within > 0 else float("inf"),
+        "verifier-accuracy": network.accuracy,
+    }
+
+
+def bytes_of(record: Mapping[str, Any]) -> float:
+    """All that was sent to learn something; codes of test samples only measure it."""
+    total: float = record["bytes-up"] + record["bytes-down"]
+    return total - record.get("train-evaluation-bytes", 0)
+
+
+def write_summary(folder: RunFolder, rows: Mapping[str, Mapping[str, Any]]) -> list[Row]:
+    """summary.csv, and the picture of all attacked variants, which the report shows.
+
+    Nothing where no variant shares codes.
+    """
+    places = [folder.below(name) if name else folder for name in rows]
+    if all(place.scenario().representation is None for place in places):
+        return []
+    found = summarised(rows, folder)
+    folder.write_summary(found)
+    if len(points_in([folder.path])) > 1:
+        write_pareto([folder.path], folder)
+    return found

@@ -1,1 +1,0 @@
-"""Attacks on shared codes, scored: what a curious party learns from a finished run."""
