@@ -3,9 +3,8 @@
 import logging
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
 
-from flwr.app import Context, Error, Message, MetricRecord, RecordDict
+from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
 from fedpriv.clients.catalogue import plugin_of
@@ -13,7 +12,7 @@ from fedpriv.clients.job import Job, fit, make_job, own_split, share_of
 from fedpriv.clients.protection.clipping import clipped_as_asked
 from fedpriv.clients.protection.persistence import persistent
 from fedpriv.clients.protection.secagg import masked
-from fedpriv.clients.protection.terms import REFUSED, on_own_terms
+from fedpriv.clients.protection.terms import on_own_terms
 from fedpriv.clients.representation import learn_pool, publish_encoder, share_codes, share_columns
 from fedpriv.clients.truth import Watch, audit_folder
 from fedpriv.errors import FedprivError
@@ -21,7 +20,7 @@ from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import loaded, model_of, test_samples, training_samples
 from fedpriv.state import State, apply, difference, state_of
 from fedpriv.training import evaluate as evaluated
-from fedpriv.wire import ARRAYS, CONFIG, METRICS, PARTITION, ROUND, Memory, content, state_in
+from fedpriv.wire import EXAMPLES, PARTITION, Memory, received, refusal, reply, round_of
 
 Handler = Callable[[Message, Context], Message]
 OWN_MODEL = "own-model"
@@ -38,21 +37,9 @@ def answering(handler: Handler) -> Handler:
             return handler(message, context)
         except FedprivError as error:
             log.warning("refused: %s", error)
-            return Message(Error(REFUSED, str(error)), reply_to=message)
+            return refusal(message, error)
 
     return answer
-
-
-def round_of(message: Message) -> int:
-    return int(str(message.content.config_records[CONFIG][ROUND]))
-
-
-def received(message: Message) -> State:
-    return state_in(message.content.array_records[ARRAYS])
-
-
-def reply(message: Message, state: State | None, metrics: dict[str, Any]) -> Message:
-    return Message(content(state, **{METRICS: MetricRecord(metrics)}), reply_to=message)
 
 
 def trained(
@@ -139,8 +126,7 @@ def client_app(scenario_of: Callable[[dict], Scenario] = Scenario.of) -> ClientA
     def who(message: Message, context: Context) -> Message:
         scenario = scenario_of(context.run_config)
         partition, share = share_of(scenario, context)
-        metrics = MetricRecord({PARTITION: partition, "num-examples": len(share)})
-        return Message(RecordDict({METRICS: metrics}), reply_to=message)
+        return reply(message, None, {PARTITION: partition, EXAMPLES: len(share)})
 
     return app
 

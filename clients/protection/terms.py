@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from flwr.app import Context, Error, Message
+from flwr.app import Context, Message
 
 from fedpriv.clients.protection.persistence import folder_of, simulated
 from fedpriv.clients.truth import FOLDER as AUDIT
@@ -22,9 +22,9 @@ from fedpriv.errors import BadInput, BadScenario, FedprivError, Refused
 from fedpriv.scenario import Scenario, from_tables
 from fedpriv.scenario.binding import bound
 from fedpriv.scenario.sections import Spec
+from fedpriv.wire import refusal
 
 FILE = "terms.toml"
-REFUSED = 451  # the code of an error reply: the client will not or cannot follow the message
 CallNext = Callable[[Message, Context], Message]
 
 
@@ -85,6 +85,6 @@ def on_own_terms(message: Message, context: Context, call_next: CallNext) -> Mes
             context.node_config = {**own, AUDIT: str(folder / "truth")}
         return call_next(message, context)
     except FedprivError as error:
-        return Message(Error(REFUSED, str(error)), reply_to=message)
+        return refusal(message, error)
     finally:
         context.run_config, context.node_config = sent, own

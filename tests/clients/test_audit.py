@@ -2,14 +2,12 @@
 
 import pytest
 import torch
-from flwr.app import ConfigRecord, Context, Message, RecordDict
+from messages import answered, ask, context_of
 from torch.nn.functional import cross_entropy
 
-from fedpriv.clients.app import app
 from fedpriv.evidence.truth import Truth
 from fedpriv.scenario import from_tables
 from fedpriv.scenario.built import first_state, loaded, model_of
-from fedpriv.wire import record_of, state_in
 
 
 def asked(tiny, folder, plugins=(), attacks=({"name": "dlg"},), audit=None, server_round=1, lr=0.5):
@@ -19,19 +17,8 @@ def asked(tiny, folder, plugins=(), attacks=({"name": "dlg"},), audit=None, serv
         "training": {"lr": lr, "batch-size": 3, "local-steps": 1},
     }
     scenario = from_tables(tables if audit is None else tables | {"audit": audit})
-    node = {"partition-id": 1, "secret-seed": 5}
-    if folder is not None:
-        node["audit-dir"] = str(folder)
-    context = Context(1, 3, node, RecordDict(), {"scenario": scenario.text()})
-    content = RecordDict(
-        {
-            "arrays": record_of(first_state(scenario)),
-            "config": ConfigRecord({"server-round": server_round}),
-        }
-    )
-    reply = app(Message(content, 3, "train"), context)
-    assert not reply.has_error(), reply.error.reason
-    return scenario, state_in(reply.content["arrays"])
+    context = context_of(scenario, 1, audit_dir=folder and str(folder))
+    return scenario, answered(ask(scenario, context, server_round=server_round))
 
 
 def test_the_truth_explains_the_update(tiny, tmp_path):
