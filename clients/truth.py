@@ -3,7 +3,7 @@
 Only a simulation can ask for it: the folder is in the node's own configuration, which no message reaches.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,14 +12,13 @@ from flwr.app import Context
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from fedpriv.clients.job import ORIGINAL, Job, fit, optimiser_of
+from fedpriv.clients.job import Job, OnBatch, fit, optimiser_of
 from fedpriv.evidence.truth import Truth
 from fedpriv.rng import seed_of
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import loaded, model_of, seed_everything
 from fedpriv.state import State, difference, norm, state_of
 
-OnBatch = Callable[[Tensor, Tensor, Job], tuple[Tensor, Tensor]]
 FOLDER = "audit-dir"
 
 
@@ -71,7 +70,7 @@ class Watch:
         used = torch.tensor(list(self.trained), dtype=torch.long)
         clean = released if not job.scenario.plugins else clean_update(job, self.positions)
         return Truth(
-            x=job.kept.get(ORIGINAL, job.x)[used].cpu(),
+            x=job.original[used].cpu(),
             trained=torch.stack(list(self.trained.values())),
             y=job.y[used].cpu(),
             indices=job.indices[used],
@@ -90,12 +89,12 @@ def clean_update(job: Job, positions: list[Tensor]) -> State:
         job,
         shared=model,
         model=model,
-        x=job.kept.get(ORIGINAL, job.x),
+        x=job.original,
         loss=cross_entropy,
         optimiser=optimiser_of(job.training, model.parameters(), job.round),
         batches=lambda _: (batch for batch in positions if len(batch)),
         report={},
-        kept={},
+        slots={},
     )
     fit(plain, as_it_is)
     return difference(state_of(model), job.start)

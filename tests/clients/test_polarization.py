@@ -9,6 +9,7 @@ from torch import nn
 from fedpriv.catalogue import MODELS
 from fedpriv.clients.job import make_job
 from fedpriv.clients.plugins.polarization import (
+    SecretHead,
     SecretPolarization,
     TwoHeads,
     class_codes,
@@ -58,7 +59,8 @@ def slow_gradients(job, x, y, plugin):
     """
     params = list(job.shared.parameters())
     total = [torch.zeros_like(p) for p in params]
-    codes, head = job.kept["spn-codes"], job.kept["spn-head"]
+    secret = job.kept(SecretHead)
+    codes, head = secret.codes, secret.head
 
     def add(scale, output):
         found = torch.autograd.grad(output, params, retain_graph=True, allow_unused=True)
@@ -132,7 +134,7 @@ def test_head_codes_and_optimiser_stay_from_round_to_round(tiny):
 
 def test_width_and_rate_of_the_head_are_its_own(tiny):
     job = job_of(tiny, SecretPolarization(width=0.3, lr=0.25))
-    weight = job.kept["spn-head"].weight
+    weight = job.kept(SecretHead).head.weight
     assert 0.29 < weight.abs().max() <= 0.3
     assert [group["lr"] for group in job.optimiser.param_groups] == [0.1, 0.25]
 
@@ -142,6 +144,6 @@ def test_clients_have_codes_of_their_own(tiny):
     for secret in (1, 2):
         context = context_of(tiny, secret_seed=secret)
         job = SecretPolarization().on_setup(make_job(tiny, first_state(tiny), 1, context))
-        codes.append(job.kept["spn-codes"])
+        codes.append(job.kept(SecretHead).codes)
     assert not torch.equal(*codes)
     assert set(codes[0].unique().tolist()) == {-1.0, 1.0}
