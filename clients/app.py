@@ -16,7 +16,7 @@ from fedpriv.clients.protection.persistence import persistent
 from fedpriv.clients.protection.secagg import masked
 from fedpriv.clients.protection.terms import on_own_terms
 from fedpriv.clients.representation import learn_pool, publish_encoder, share_codes, share_columns
-from fedpriv.clients.truth import Watch, audit_folder
+from fedpriv.clients.truth import Watch, truth_folder
 from fedpriv.errors import FedprivError
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import loaded, model_of, test_samples, training_samples
@@ -50,7 +50,7 @@ def trained(
     """One round of local training: the client's own model, the update that leaves it, its report."""
     plugin = plugin_of(scenario.plugins)
     job = plugin.on_setup(make_job(scenario, start, server_round, context))
-    folder, watch = audit_folder(scenario, server_round, context), Watch()
+    folder, watch = truth_folder(scenario, server_round, context), Watch()
     if folder:
         watch.batches(job)
     job.report |= fit(job, watch.on_batch(plugin.on_batch) if folder else plugin.on_batch)

@@ -19,13 +19,13 @@ from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import loaded, model_of, seed_everything
 from fedpriv.state import State, difference, norm, state_of
 
-FOLDER = "audit-dir"
+FOLDER = "truth-folder"  # in a node's own configuration
 
 
-def audit_folder(scenario: Scenario, server_round: int, context: Context) -> Path | None:
-    """Where this client writes the truth of this round; None outside an audit."""
+def truth_folder(scenario: Scenario, server_round: int, context: Context) -> Path | None:
+    """Where this client writes the truth of this round; None when it keeps none."""
     folder = context.node_config.get(FOLDER)
-    if not folder or not scenario.audited:
+    if not folder or not scenario.keeps_truth:
         return None
     rounds = scenario.federation.rounds
     wanted = [attack.wants(server_round, rounds) for attack in scenario.attacks]

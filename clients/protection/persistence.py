@@ -126,7 +126,7 @@ def task_of(context: Context) -> str:
         attacks=(),
         gate={},
         malicious=None,
-        audit=None,
+        keep_truth=None,
         summary="",
         paper="",
     )

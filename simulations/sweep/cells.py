@@ -126,7 +126,7 @@ def victims_of(setting: Setting, sweep: Sweep, batch: int) -> Scenario:
         "fraction": 1.0,
         "rounds": 1,
     }
-    tables |= {"name": f"{setting.scenario.name}-victims", "audit": True}
+    tables |= {"name": f"{setting.scenario.name}-victims", "keep-truth": True}
     tables["attacks"] = [{"name": name, "victims": sweep.victims} for name in sweep.attacks]
     return from_tables(tables)
 

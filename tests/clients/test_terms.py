@@ -28,7 +28,7 @@ def followed(tables, folder, **own):
 
     reply = on_own_terms(message_of(), context, handler)
     assert context.run_config == {"scenario": scenario.text()}
-    assert "audit-dir" not in context.node_config
+    assert "truth-folder" not in context.node_config
     return (reply.error.reason if reply.has_error() else None), seen
 
 
@@ -69,9 +69,10 @@ def test_data_are_read_only_where_the_owner_put_them(tmp_path):
 
 
 def test_the_truth_is_kept_only_if_the_owner_says_so(tmp_path):
-    assert "audit-dir" not in followed({"audit": True}, tmp_path)[1]["own"]
-    (tmp_path / "terms.toml").write_text("audit = true\n")
-    assert followed({"audit": True}, tmp_path)[1]["own"]["audit-dir"] == str(tmp_path / "truth")
+    assert "truth-folder" not in followed({"keep-truth": True}, tmp_path)[1]["own"]
+    (tmp_path / "terms.toml").write_text("keep-truth = true\n")
+    _, seen = followed({"keep-truth": True}, tmp_path)
+    assert seen["own"]["truth-folder"] == str(tmp_path / "truth")
 
 
 @pytest.mark.parametrize(

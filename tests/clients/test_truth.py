@@ -1,4 +1,4 @@
-"""Audit mode: the truth stays on the client's disk, and only where it is asked for."""
+"""The truth: what a client used stays on its own disk, and only where it is asked for."""
 
 import pytest
 import torch
@@ -10,14 +10,14 @@ from fedpriv.scenario import from_tables
 from fedpriv.scenario.built import first_state, loaded, model_of
 
 
-def asked(tiny, folder, plugins=(), attacks=({"name": "dlg"},), audit=None, server_round=1, lr=0.5):
+def asked(tiny, folder, plugins=(), attacks=({"name": "dlg"},), keep=None, server_round=1, lr=0.5):
     tables = tiny.plain() | {
         "plugins": list(plugins),
         "attacks": list(attacks),
         "training": {"lr": lr, "batch-size": 3, "local-steps": 1},
     }
-    scenario = from_tables(tables if audit is None else tables | {"audit": audit})
-    context = context_of(scenario, 1, audit_dir=folder and str(folder))
+    scenario = from_tables(tables if keep is None else tables | {"keep-truth": keep})
+    context = context_of(scenario, 1, truth_folder=folder and str(folder))
     return scenario, answered(ask(scenario, context, server_round=server_round))
 
 
@@ -52,18 +52,18 @@ def test_polarization_adds_more_the_more_it_weighs(tiny, tmp_path):
     assert ratios[0] == 0 and 0 < ratios[1] < ratios[2]
 
 
-def test_nothing_is_written_without_a_folder_or_outside_an_audit(tiny, tmp_path):
-    asked(tiny, tmp_path, attacks=(), audit=None)
-    asked(tiny, tmp_path, audit=False)
+def test_nothing_is_written_without_a_folder_or_unless_asked(tiny, tmp_path):
+    asked(tiny, tmp_path, attacks=(), keep=None)
+    asked(tiny, tmp_path, keep=False)
     asked(tiny, tmp_path, attacks=({"name": "dlg", "rounds": [2]},), server_round=1)
     assert not list(tmp_path.iterdir())
 
 
-def test_an_audit_changes_no_answer(tiny, tmp_path):
+def test_keeping_the_truth_changes_no_answer(tiny, tmp_path):
     plugins = [{"name": "spn", "alpha2": 0.3}]
-    _, audited = asked(tiny, tmp_path, plugins)
+    _, kept = asked(tiny, tmp_path, plugins)
     _, alone = asked(tiny, None, plugins)
-    assert all(torch.equal(audited[key], alone[key]) for key in alone)
+    assert all(torch.equal(kept[key], alone[key]) for key in alone)
 
 
 def test_the_truth_is_for_its_owner_only(tiny, tmp_path):
