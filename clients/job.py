@@ -56,6 +56,7 @@ class Job:
     device: torch.device
     batches: Batches
     report: dict[str, float] = field(default_factory=dict)  # public figures beside the update
+    secrets: dict[str, Tensor] = field(default_factory=dict)  # for the truth alone, such as a mask
     slots: dict[type, Any] = field(default_factory=dict, repr=False)  # see `keep`
 
     def keep(self, value: T) -> T:

@@ -10,6 +10,7 @@ from fedpriv.clients.catalogue import plugin_of
 from fedpriv.clients.job import Job, make_job
 from fedpriv.clients.plugin import Chain, PrivacyPlugin
 from fedpriv.clients.protection.secret import secret_of
+from fedpriv.clients.truth import truth_folder, truth_of_codes
 from fedpriv.codes.decoding import fit_decoder
 from fedpriv.codes.parties import settings, task_labels
 from fedpriv.codes.pool import learn
@@ -72,7 +73,7 @@ def share_codes(
         network = loaded(job.shared, encoder).eval()
     except RuntimeError as error:
         raise BadInput(f"The encoder does not fit this party's: {error}") from error
-    return released(network, job, plugin_of(scenario.plugins)).state(), figures(job)
+    return released(network, job, plugin_of(scenario.plugins), context).state(), figures(job)
 
 
 def share_columns(scenario: Scenario, server_round: int, context: Context) -> Answer:
@@ -81,15 +82,18 @@ def share_columns(scenario: Scenario, server_round: int, context: Context) -> An
     plugin = plugin_of(scenario.plugins)
     network = trained_encoder(job, plugin)
     weights = state_of(network) if job.sharing.chosen.publish_encoders else None
-    columns = replace(released(network, job, plugin), ids=job.indices, encoder=weights)
+    columns = replace(released(network, job, plugin, context), ids=job.indices, encoder=weights)
     return columns.state(), figures(job)
 
 
-def released(encoder: nn.Module, job: Job, plugin: PrivacyPlugin) -> Shared:
-    """Codes of training and test samples as they leave the client."""
+def released(encoder: nn.Module, job: Job, plugin: PrivacyPlugin, context: Context) -> Shared:
+    """Codes of training and test samples as they leave the client; the truth, if kept, stays."""
     held = job.sharing.held
     z = plugin.on_representation(outputs(encoder, job.x), job.x, job)
     test = plugin.on_representation(outputs(encoder, held.x_test), held.x_test, job)
+    folder = truth_folder(job.scenario, job.round, context)
+    if folder:
+        truth_of_codes(job).save(folder)
     return Shared(z.cpu(), test.cpu(), held.test_ids, job.sharing.y)
 
 

@@ -1,8 +1,10 @@
-"""Audit mode: the samples a client used and what its plugins changed, on its own disk.
+"""The truth: the samples a client used and what its plugins did to them, on the client's own disk.
 
-Only a simulation can ask for it: the folder is in the node's own configuration, which no message reaches.
+A judge compares it with what attacks claim. It is written only to a folder that is named in the node's own
+configuration, by a simulation or by the client's owner: no message can ask for it, none contains it.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +15,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from fedpriv.clients.job import Job, OnBatch, fit, optimiser_of
+from fedpriv.codes.parties import LABEL, labels_of
 from fedpriv.evidence.truth import Truth
 from fedpriv.rng import seed_of
 from fedpriv.scenario import Scenario
@@ -78,7 +81,27 @@ class Watch:
             added=norm({key: released[key] - value for key, value in clean.items()}),
             round=job.round,
             node=job.partition,
+            secrets=job.secrets,
         )
+
+
+def truth_of_codes(job: Job) -> Truth:
+    """All samples of a party, in the order of the codes it shares, with every attribute of them."""
+    names = (LABEL, *job.dataset.attributes)
+    attributes = {name: labels_of(job.scenario, name)[0][job.indices] for name in names}
+    x = job.original.cpu()
+    return Truth(
+        x=x,
+        trained=x,
+        y=attributes[job.sharing.chosen.tasks[0]],
+        indices=job.indices,
+        clean=math.nan,
+        added=math.nan,
+        round=job.round,
+        node=job.partition,
+        attributes=attributes,
+        secrets=job.secrets,
+    )
 
 
 def clean_update(job: Job, positions: list[Tensor]) -> State:

@@ -95,6 +95,8 @@ class AdversarialSharing(PrivacyPlugin):
             lr=chosen.lr,
         )
         mask = None if self.share == 1 else mask_of(job.secret, sharing.code, self.share)
+        if mask is not None:
+            job.secrets["mask"] = mask  # goes to the party's own truth folder, never into a message
         epsilon = budget(z, self.epsilon, self.relative)
         return Tools(decoder, epsilon, mask, self.attribute_networks(z, job))
 
