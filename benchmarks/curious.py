@@ -74,7 +74,7 @@ def seconds(rounds: int, attacks: list[object], out: Path) -> list[float]:
                 "federation.backend": "inline",
                 "training.batch-size": 8,
                 "attacks": attacks,
-                "audit": False,  # originals are written for scoring, not for the server
+                "keep-truth": False,  # originals are written for scoring, not for the server
             },
             out=out,
             quiet=True,

@@ -34,7 +34,7 @@ def scenario_of(clients: int, rounds: int, backend: str) -> Scenario:
             f"federation.rounds={rounds}",
             f"federation.backend={backend}",
             "attacks=[]",
-            "audit=false",
+            "keep-truth=false",
         ],
     )
 

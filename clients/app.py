@@ -1,27 +1,28 @@
 """The ClientApp: a message in, the hooks in order, a message out; the same in simulation and deployment."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
-from flwr.app import Context, Error, Message, MetricRecord, RecordDict
+from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
+from torch import nn
 
 from fedpriv.clients.catalogue import plugin_of
-from fedpriv.clients.job import Job, fit, make_job, own_split, share_of
+from fedpriv.clients.job import fit, make_job, own_split, share_of
 from fedpriv.clients.protection.clipping import clipped_as_asked
 from fedpriv.clients.protection.persistence import persistent
 from fedpriv.clients.protection.secagg import masked
-from fedpriv.clients.protection.terms import REFUSED, on_own_terms
+from fedpriv.clients.protection.terms import on_own_terms
 from fedpriv.clients.representation import learn_pool, publish_encoder, share_codes, share_columns
-from fedpriv.clients.truth import Watch, audit_folder
+from fedpriv.clients.truth import Watch, truth_folder
 from fedpriv.errors import FedprivError
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import loaded, model_of, test_samples, training_samples
 from fedpriv.state import State, apply, difference, state_of
 from fedpriv.training import evaluate as evaluated
-from fedpriv.wire import ARRAYS, CONFIG, METRICS, PARTITION, ROUND, Memory, content, state_in
+from fedpriv.wire import EXAMPLES, PARTITION, Memory, received, refusal, reply, round_of
 
 Handler = Callable[[Message, Context], Message]
 OWN_MODEL = "own-model"
@@ -38,42 +39,28 @@ def answering(handler: Handler) -> Handler:
             return handler(message, context)
         except FedprivError as error:
             log.warning("refused: %s", error)
-            return Message(Error(REFUSED, str(error)), reply_to=message)
+            return refusal(message, error)
 
     return answer
 
 
-def round_of(message: Message) -> int:
-    return int(str(message.content.config_records[CONFIG][ROUND]))
-
-
-def received(message: Message) -> State:
-    return state_in(message.content.array_records[ARRAYS])
-
-
-def reply(message: Message, state: State | None, metrics: dict[str, Any]) -> Message:
-    return Message(content(state, **{METRICS: MetricRecord(metrics)}), reply_to=message)
-
-
 def trained(
-    scenario: Scenario, start: State, message: Message, context: Context
-) -> tuple[Job, dict]:
-    """One round of local training: the job when it has ended, and its figures."""
+    scenario: Scenario, start: State, server_round: int, context: Context
+) -> tuple[nn.Module, State, dict[str, float]]:
+    """One round of local training: the client's own model, the update that leaves it, its report."""
     plugin = plugin_of(scenario.plugins)
-    server_round = round_of(message)
     job = plugin.on_setup(make_job(scenario, start, server_round, context))
-    folder, watch = audit_folder(scenario, server_round, context), Watch()
+    folder, watch = truth_folder(scenario, server_round, context), Watch()
     if folder:
         watch.batches(job)
     job.report |= fit(job, watch.on_batch(plugin.on_batch) if folder else plugin.on_batch)
     update = plugin.on_update(difference(state_of(job.shared), start), job)
     if folder and watch.trained:  # a Poisson sampler may have drawn nobody
         watch.truth(job, update).save(folder)
-    job.kept["released"] = apply(start, update)
-    return job, job.report
+    return job.shared, update, job.report
 
 
-def client_app(scenario_of: Callable[[dict], Scenario] = Scenario.of) -> ClientApp:
+def client_app(scenario_of: Callable[[Mapping[str, Any]], Scenario] = Scenario.of) -> ClientApp:
     """A ClientApp whose scenario comes with the run's configuration."""
     app = ClientApp(mods=[on_own_terms, masked, persistent, clipped_as_asked])
 
@@ -82,8 +69,8 @@ def client_app(scenario_of: Callable[[dict], Scenario] = Scenario.of) -> ClientA
     def train(message: Message, context: Context) -> Message:
         scenario = scenario_of(context.run_config)
         start = received(message)
-        job, metrics = trained(scenario, start, message, context)
-        return reply(message, job.kept["released"], metrics)
+        _, update, report = trained(scenario, start, round_of(message), context)
+        return reply(message, apply(start, update), report)
 
     @app.train("standalone")
     @answering
@@ -91,10 +78,10 @@ def client_app(scenario_of: Callable[[dict], Scenario] = Scenario.of) -> ClientA
         scenario = scenario_of(context.run_config)
         memory = Memory(context.state)
         start = memory.recall(OWN_MODEL) or received(message)
-        job, metrics = trained(scenario, start, message, context)
-        memory.remember(OWN_MODEL, state_of(job.shared))
-        loss, accuracy = evaluated(job.shared, *test_samples(scenario))
-        return reply(message, None, {**metrics, "accuracy": accuracy, "test-loss": loss})
+        model, _, report = trained(scenario, start, round_of(message), context)
+        memory.remember(OWN_MODEL, state_of(model))
+        loss, accuracy = evaluated(model, *test_samples(scenario))
+        return reply(message, None, {**report, "accuracy": accuracy, "test-loss": loss})
 
     @app.evaluate()
     @answering
@@ -139,8 +126,7 @@ def client_app(scenario_of: Callable[[dict], Scenario] = Scenario.of) -> ClientA
     def who(message: Message, context: Context) -> Message:
         scenario = scenario_of(context.run_config)
         partition, share = share_of(scenario, context)
-        metrics = MetricRecord({PARTITION: partition, "num-examples": len(share)})
-        return Message(RecordDict({METRICS: metrics}), reply_to=message)
+        return reply(message, None, {PARTITION: partition, EXAMPLES: len(share)})
 
     return app
 

@@ -2,16 +2,17 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from flwr.app import Context
 from torch import Tensor, nn
 
 from fedpriv.clients.protection.secret import secret_of
+from fedpriv.clients.sharing import Sharing, sharing_of
 from fedpriv.data.dataset import Dataset
 from fedpriv.eager import skip_compiler
-from fedpriv.errors import BadOption
+from fedpriv.errors import BadData, BadInput, BadOption
 from fedpriv.rng import generator, seed_of
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import (
@@ -24,25 +25,28 @@ from fedpriv.scenario.built import (
     training_samples,
 )
 from fedpriv.scenario.sections import Training
-from fedpriv.state import State, digest
+from fedpriv.state import State, digest, state_of
+from fedpriv.training import batches
 from fedpriv.wire import Memory
 
-ORIGINAL = "original"  # in `kept`: the samples before a plugin replaced `x` by changed ones
-Loss = Callable[[Any, Tensor], Tensor]
+T = TypeVar("T")
+Loss = Callable[[Any, Tensor], Any]  # gives a tensor, or what Opacus puts in its place
 Batches = Callable[["Job"], Iterator[Tensor]]
+OnBatch = Callable[[Tensor, Tensor, "Job"], tuple[Tensor, Tensor]]
 
 
 @dataclass
 class Job:
-    """One round of one client. Only `shared` is ever sent; wrappers are built around it."""
+    """One round of one client. Only `shared`, or codes, is ever sent; wrappers are built around it."""
 
     scenario: Scenario
-    shared: nn.Module  # the public model
-    start: State  # as it was received
+    shared: nn.Module  # the public model, or the encoder when codes are shared
+    start: State  # its state before training
     model: nn.Module  # what is trained: `shared`, or a wrapper with secret parts
     loss: Loss
     optimiser: torch.optim.Optimizer
-    x: Tensor  # (N, *shape), normalised: the client's own training samples
+    x: Tensor  # (N, *shape), normalised: the samples it trains on, which a plugin may replace
+    original: Tensor  # the same samples as the client holds them; no plugin replaces these
     y: Tensor  # (N,)
     indices: Tensor  # (N,): their numbers in the data set
     memory: Memory
@@ -52,7 +56,26 @@ class Job:
     device: torch.device
     batches: Batches
     report: dict[str, float] = field(default_factory=dict)  # public figures beside the update
-    kept: dict[str, Any] = field(default_factory=dict)  # between the hooks of one round
+    secrets: dict[str, Tensor] = field(default_factory=dict)  # for the truth alone, such as a mask
+    slots: dict[type, Any] = field(default_factory=dict, repr=False)  # see `keep`
+
+    def keep(self, value: T) -> T:
+        """Keep a value until the round has ended: one of each class, so a plugin defines its own."""
+        self.slots[type(value)] = value
+        return value
+
+    def kept(self, kind: type[T]) -> T | None:
+        """The value of this class that was kept in this round, if any."""
+        found: T | None = self.slots.get(kind)
+        return found
+
+    @property
+    def sharing(self) -> Sharing:
+        """What is needed to share codes; BadInput in a round that shares an update."""
+        found = self.kept(Sharing)
+        if found is None:
+            raise BadInput("This round shares an update, not codes; see [representation].")
+        return found
 
     @property
     def training(self) -> Training:
@@ -109,24 +132,38 @@ def own_split(scenario: Scenario, indices: Tensor) -> tuple[Tensor, Tensor]:
     return indices[order[held:].sort().values], indices[order[:held].sort().values]
 
 
-def make_job(scenario: Scenario, start: State, server_round: int, context: Context) -> Job:
-    """The job before any plugin has touched it."""
+def make_job(scenario: Scenario, start: State | None, server_round: int, context: Context) -> Job:
+    """The job before any plugin has touched it.
+
+    A job with a `start` trains the scenario's model from there. One without is that of a party which
+    shares codes: its public model is an untrained encoder.
+    """
     partition, share = share_of(scenario, context)
-    indices, _ = own_split(scenario, share)
-    device = device_of(scenario.federation.device)
-    secret = secret_of(context)
+    sharing = sharing_of(scenario, partition) if start is None else None
+    device, secret = device_of(scenario.federation.device), secret_of(context)
     seed_everything(seed_of(secret, "round", server_round, "layers"))
-    shared = loaded(model_of(scenario), start).to(device)
-    x, y = training_samples(scenario)
-    return Job(
+    if sharing is None:
+        shared = model = loaded(model_of(scenario), start or {}).to(device)
+        indices, _ = own_split(scenario, share)
+        x, y = (values[indices] for values in training_samples(scenario))
+    else:
+        shared = sharing.encoder()
+        model = nn.Sequential(shared, sharing.classifier())
+        x, indices = sharing.held.x, sharing.held.ids
+        y = torch.zeros(0, dtype=torch.long) if sharing.y is None else sharing.y[:, 0]
+    if not len(x):
+        raise BadData(f"Client {partition} holds no samples, so that it has nothing to train on.")
+    x = x.to(device)
+    job = Job(
         scenario=scenario,
         shared=shared,
-        start=start,
-        model=shared,
+        start=state_of(shared) if start is None else start,
+        model=model,
         loss=nn.functional.cross_entropy,
-        optimiser=optimiser_of(scenario.training, shared.parameters(), server_round),
-        x=x[indices].to(device),
-        y=y[indices].to(device),
+        optimiser=optimiser_of(scenario.training, model.parameters(), server_round),
+        x=x,
+        original=x,
+        y=y.to(device),
         indices=indices,
         memory=Memory(context.state),
         partition=partition,
@@ -135,29 +172,30 @@ def make_job(scenario: Scenario, start: State, server_round: int, context: Conte
         device=device,
         batches=shuffled,
     )
+    if sharing is not None:
+        job.keep(sharing)
+    return job
 
 
 def shuffled(job: Job) -> Iterator[Tensor]:
-    """Positions in the client's samples, batch by batch: whole epochs, or as many steps as asked."""
+    """Positions of the samples of each batch: whole epochs, or as many full batches as asked."""
     training, count = job.training, len(job.x)
     order = job.generator("batches")
     size = min(training.batch_size, count)
     if training.local_steps is None:
         for _ in range(training.local_epochs):
-            yield from torch.randperm(count, generator=order).split(size)
+            yield from batches(count, size, order)
         return
     done = 0
     while done < training.local_steps:
-        for batch in torch.randperm(count, generator=order).split(size):
+        for batch in batches(count, size, order):
             if done == training.local_steps or len(batch) < size:
                 break
             yield batch
             done += 1
 
 
-def fit(
-    job: Job, on_batch: Callable[[Tensor, Tensor, Job], tuple[Tensor, Tensor]]
-) -> dict[str, float]:
+def fit(job: Job, on_batch: OnBatch) -> dict[str, float]:
     """Train in place; the mean loss, and how many samples and steps it took."""
     job.model.train(job.training.mode == "train")
     total, seen, steps = 0.0, 0, 0

@@ -1,60 +1,29 @@
 """Representation sharing on a client: train an encoder, share codes, learn from the pool (ARS sect. 3.3)."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-import torch
 from flwr.app import Context
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from fedpriv.clients.catalogue import plugin_of
-from fedpriv.clients.job import Job, optimiser_of, share_of, shuffled
+from fedpriv.clients.job import Job, make_job
 from fedpriv.clients.plugin import Chain, PrivacyPlugin
 from fedpriv.clients.protection.secret import secret_of
-from fedpriv.clients.sharing import SHARING, Sharing, sharing_in
-from fedpriv.codes.coders import classifier
+from fedpriv.clients.truth import truth_folder, truth_of_codes
 from fedpriv.codes.decoding import fit_decoder
-from fedpriv.codes.parties import Holding, coder_of, holding_of, is_vertical, settings, task_labels
+from fedpriv.codes.parties import settings, task_labels
+from fedpriv.codes.pool import learn
 from fedpriv.codes.release import Shared
 from fedpriv.errors import BadInput
 from fedpriv.rng import generator, seed_of
 from fedpriv.scenario import Scenario
-from fedpriv.scenario.built import device_of, loaded, seed_everything
+from fedpriv.scenario.built import loaded, seed_everything
 from fedpriv.state import State, state_of
-from fedpriv.training import fit, outputs
-from fedpriv.wire import Memory
+from fedpriv.training import outputs
+from fedpriv.wire import EXAMPLES
 
-
-def code_job(scenario: Scenario, server_round: int, context: Context) -> tuple[Job, Holding]:
-    """The job of a party, its untrained encoder as the public model, and what it holds."""
-    party, _ = share_of(scenario, context)
-    chosen, held = settings(scenario), holding_of(scenario, party)
-    y, sizes = task_labels(scenario)
-    labelled = not is_vertical(scenario) or party == chosen.label_party
-    sharing = Sharing(coder_of(scenario, party), chosen, sizes, y[held.ids] if labelled else None)
-    secret, device = secret_of(context), device_of(scenario.federation.device)
-    seed_everything(seed_of(secret, "round", server_round, "layers"))
-    encoder = sharing.encoder()
-    model = nn.Sequential(encoder, sharing.classifier())
-    job = Job(
-        scenario=scenario,
-        shared=encoder,
-        start=state_of(encoder),
-        model=model,
-        loss=cross_entropy,
-        optimiser=optimiser_of(scenario.training, model.parameters(), server_round),
-        x=held.x.to(device),
-        y=sharing.y[:, 0] if sharing.y is not None else torch.zeros(0, dtype=torch.long),
-        indices=held.ids,
-        memory=Memory(context.state),
-        partition=party,
-        round=server_round,
-        secret=secret,
-        device=device,
-        batches=shuffled,
-        kept={SHARING: sharing},
-    )
-    return job, held
+Answer = tuple[State, dict[str, float]]  # what is shared, and figures beside it
 
 
 def trains_encoders(plugin: PrivacyPlugin) -> bool:
@@ -65,8 +34,7 @@ def trains_encoders(plugin: PrivacyPlugin) -> bool:
 
 def autoencoded(encoder: nn.Module, job: Job) -> nn.Module:
     """The encoder half of an autoencoder of the party's own samples (ARS eq. 5)."""
-    sharing = sharing_in(job)
-    chosen, decoder = sharing.chosen, sharing.decoder()
+    chosen, decoder = job.sharing.chosen, job.sharing.decoder()
     if not list(encoder.parameters()):
         return encoder
     fit_decoder(
@@ -89,64 +57,61 @@ def trained_encoder(job: Job, plugin: PrivacyPlugin) -> nn.Module:
     return plugin.on_encoder(encoder, job).eval()
 
 
-def publish_encoder(scenario: Scenario, server_round: int, context: Context) -> tuple[State, dict]:
+def publish_encoder(scenario: Scenario, server_round: int, context: Context) -> Answer:
     """An initiator's encoder, and how many samples it was trained on."""
-    job, _ = code_job(scenario, server_round, context)
+    job = make_job(scenario, None, server_round, context)
     encoder = trained_encoder(job, plugin_of(scenario.plugins))
-    return state_of(encoder), {"num-examples": len(job.x), **job.report}
+    return state_of(encoder), figures(job)
 
 
 def share_codes(
     scenario: Scenario, encoder: Mapping[str, Tensor], server_round: int, context: Context
-) -> tuple[State, dict]:
-    """Codes of a party's samples and labels, through its plugins (ARS alg. 1); never the samples."""
-    job, held = code_job(scenario, server_round, context)
+) -> Answer:
+    """Codes of a party's samples and their labels, through its plugins; no samples (ARS alg. 1)."""
+    job = make_job(scenario, None, server_round, context)
     try:
         network = loaded(job.shared, encoder).eval()
     except RuntimeError as error:
         raise BadInput(f"The encoder does not fit this party's: {error}") from error
-    shared = released(network, job, held, plugin_of(scenario.plugins))
-    return shared.state(), {"num-examples": len(held.x), **job.report}
+    return released(network, job, plugin_of(scenario.plugins), context).state(), figures(job)
 
 
-def share_columns(scenario: Scenario, server_round: int, context: Context) -> tuple[State, dict]:
+def share_columns(scenario: Scenario, server_round: int, context: Context) -> Answer:
     """Codes of a party's columns by its own encoder, with the ids of the rows (ARS sect. 4.4.2)."""
-    job, held = code_job(scenario, server_round, context)
+    job = make_job(scenario, None, server_round, context)
     plugin = plugin_of(scenario.plugins)
     network = trained_encoder(job, plugin)
-    shared = released(network, job, held, plugin)
-    weights = state_of(network) if settings(scenario).publish_encoders else None
-    columns = Shared(shared.z, shared.test, shared.test_ids, shared.y, held.ids, weights)
-    return columns.state(), {"num-examples": len(held.x), **job.report}
+    weights = state_of(network) if job.sharing.chosen.publish_encoders else None
+    columns = replace(released(network, job, plugin, context), ids=job.indices, encoder=weights)
+    return columns.state(), figures(job)
 
 
-def released(encoder: nn.Module, job: Job, held: Holding, plugin: PrivacyPlugin) -> Shared:
-    """Codes of training and test samples as they leave the client."""
+def released(encoder: nn.Module, job: Job, plugin: PrivacyPlugin, context: Context) -> Shared:
+    """Codes of training and test samples as they leave the client; the truth, if kept, stays."""
+    held = job.sharing.held
     z = plugin.on_representation(outputs(encoder, job.x), job.x, job)
     test = plugin.on_representation(outputs(encoder, held.x_test), held.x_test, job)
-    return Shared(z.cpu(), test.cpu(), held.test_ids, sharing_in(job).y)
+    folder = truth_folder(job.scenario, job.round, context)
+    if folder:
+        truth_of_codes(job).save(folder)
+    return Shared(z.cpu(), test.cpu(), held.test_ids, job.sharing.y)
+
+
+def figures(job: Job) -> dict[str, float]:
+    return {EXAMPLES: len(job.x), **job.report}
 
 
 def learn_pool(
     scenario: Scenario, pool: Mapping[str, Tensor], context: Context
 ) -> dict[str, float]:
-    """What a party's own classifiers, trained on the pool, say of test codes (ARS sect. 3.3)."""
-    chosen = settings(scenario)
+    """How well a party's own classifiers, trained on the pool, read test codes (ARS sect. 3.3)."""
+    chosen, secret = settings(scenario), secret_of(context)
     _, sizes = task_labels(scenario)
-    secret = secret_of(context)
     seed_everything(seed_of(secret, "pool"))
-    found: dict[str, float] = {"num-examples": float(len(pool["z"]))}
+    found: dict[str, float] = {EXAMPLES: float(len(pool["z"]))}
     for number, task in enumerate(chosen.tasks):
-        model = classifier(tuple(pool["z"].shape[1:]), sizes[number])
-        fit(
-            model,
-            pool["z"],
-            pool["y"][:, number],
-            draw=generator(secret, "pool", task),
-            epochs=chosen.task_epochs,
-            batch=chosen.batch_size,
-            lr=chosen.lr,
-        )
+        draw = generator(secret, "pool", task)
+        model = learn(pool["z"], pool["y"][:, number], sizes[number], chosen, draw=draw)
         guess = outputs(model, pool["test"]).argmax(dim=1)
         found[f"accuracy-{task}"] = float((guess == pool["test-y"][:, number]).double().mean())
     return found

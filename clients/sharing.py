@@ -1,23 +1,23 @@
-"""Sharing: what plugins need beside the job when codes are shared."""
+"""Sharing: what a party and its plugins need, beside the job, when codes are shared."""
 
 from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from fedpriv.clients.job import Job
 from fedpriv.codes.coders import Coder, classifier
+from fedpriv.codes.parties import Holding, coder_of, holding_of, is_vertical, settings, task_labels
 from fedpriv.errors import BadInput
+from fedpriv.scenario import Scenario
 from fedpriv.scenario.sections import Representation
-
-SHARING = "sharing"
 
 
 @dataclass(frozen=True)
 class Sharing:
-    """What plugins need besides the job: the architecture, the labels, how long to train."""
+    """The architecture, the samples and labels of the party, and how long to train."""
 
     coder: Coder
     chosen: Representation
+    held: Holding
     sizes: tuple[int, ...]  # the classes of each task
     y: Tensor | None  # (N, tasks); None for a party without labels
 
@@ -45,5 +45,11 @@ class Sharing:
         return self.y
 
 
-def sharing_in(job: Job) -> Sharing:
-    return job.kept[SHARING]
+def sharing_of(scenario: Scenario, party: int) -> Sharing:
+    """What a party of the scenario holds; in a vertical federation only one of them has labels."""
+    chosen, held = settings(scenario), holding_of(scenario, party)
+    y, sizes = task_labels(scenario)
+    labelled = not is_vertical(scenario) or party == chosen.label_party
+    return Sharing(
+        coder_of(scenario, party), chosen, held, sizes, y[held.ids] if labelled else None
+    )

@@ -1,9 +1,11 @@
-"""Audit mode: the samples a client used and what its plugins changed, on its own disk.
+"""The truth: the samples a client used and what its plugins did to them, on the client's own disk.
 
-Only a simulation can ask for it: the folder is in the node's own configuration, which no message reaches.
+A judge compares it with what attacks claim. It is written only to a folder that is named in the node's own
+configuration, by a simulation or by the client's owner: no message can ask for it, none contains it.
 """
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,21 +14,21 @@ from flwr.app import Context
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from fedpriv.clients.job import ORIGINAL, Job, fit, optimiser_of
+from fedpriv.clients.job import Job, OnBatch, fit, optimiser_of
+from fedpriv.codes.parties import LABEL, labels_of
 from fedpriv.evidence.truth import Truth
 from fedpriv.rng import seed_of
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import loaded, model_of, seed_everything
 from fedpriv.state import State, difference, norm, state_of
 
-OnBatch = Callable[[Tensor, Tensor, Job], tuple[Tensor, Tensor]]
-FOLDER = "audit-dir"
+FOLDER = "truth-folder"  # in a node's own configuration
 
 
-def audit_folder(scenario: Scenario, server_round: int, context: Context) -> Path | None:
-    """Where this client writes the truth of this round; None outside an audit."""
+def truth_folder(scenario: Scenario, server_round: int, context: Context) -> Path | None:
+    """Where this client writes the truth of this round; None when it keeps none."""
     folder = context.node_config.get(FOLDER)
-    if not folder or not scenario.audited:
+    if not folder or not scenario.keeps_truth:
         return None
     rounds = scenario.federation.rounds
     wanted = [attack.wants(server_round, rounds) for attack in scenario.attacks]
@@ -71,7 +73,7 @@ class Watch:
         used = torch.tensor(list(self.trained), dtype=torch.long)
         clean = released if not job.scenario.plugins else clean_update(job, self.positions)
         return Truth(
-            x=job.kept.get(ORIGINAL, job.x)[used].cpu(),
+            x=job.original[used].cpu(),
             trained=torch.stack(list(self.trained.values())),
             y=job.y[used].cpu(),
             indices=job.indices[used],
@@ -79,7 +81,27 @@ class Watch:
             added=norm({key: released[key] - value for key, value in clean.items()}),
             round=job.round,
             node=job.partition,
+            secrets=job.secrets,
         )
+
+
+def truth_of_codes(job: Job) -> Truth:
+    """All samples of a party, in the order of the codes it shares, with every attribute of them."""
+    names = (LABEL, *job.dataset.attributes)
+    attributes = {name: labels_of(job.scenario, name)[0][job.indices] for name in names}
+    x = job.original.cpu()
+    return Truth(
+        x=x,
+        trained=x,
+        y=attributes[job.sharing.chosen.tasks[0]],
+        indices=job.indices,
+        clean=math.nan,
+        added=math.nan,
+        round=job.round,
+        node=job.partition,
+        attributes=attributes,
+        secrets=job.secrets,
+    )
 
 
 def clean_update(job: Job, positions: list[Tensor]) -> State:
@@ -90,12 +112,12 @@ def clean_update(job: Job, positions: list[Tensor]) -> State:
         job,
         shared=model,
         model=model,
-        x=job.kept.get(ORIGINAL, job.x),
+        x=job.original,
         loss=cross_entropy,
         optimiser=optimiser_of(job.training, model.parameters(), job.round),
         batches=lambda _: (batch for batch in positions if len(batch)),
         report={},
-        kept={},
+        slots={},
     )
     fit(plain, as_it_is)
     return difference(state_of(model), job.start)

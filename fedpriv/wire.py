@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
 
+from fedpriv.errors import Refused
 from fedpriv.state import State
 
 ARRAYS, CONFIG, METRICS = "arrays", "config", "metrics"
@@ -18,6 +19,7 @@ EXAMPLES, ROUND, PARTITION = "num-examples", "server-round", "partition-id"
 ALONE, ENCODER, CODES = "train.standalone", "train.encoder", "query.codes"
 COLUMNS, POOL = "train.columns", "train.pool"
 MEMORY = "fedpriv."  # prefix of our records in a client's context.state
+REFUSED = 451  # the code of an error reply: the client will not or cannot follow the message
 
 
 def record_of(state: Mapping[str, torch.Tensor]) -> ArrayRecord:
@@ -72,6 +74,42 @@ def content(state: Mapping[str, torch.Tensor] | None, **records: Any) -> RecordD
     """A message's content: the arrays if any, and other records by key."""
     parts = {} if state is None else {ARRAYS: record_of(state)}
     return RecordDict({**parts, **records})
+
+
+def received(message: Message) -> State:
+    """The state in a message's arrays."""
+    return state_in(message.content.array_records[ARRAYS])
+
+
+def round_in(message: Message) -> int | None:
+    """The server's round in a message; None for a question that belongs to no round.
+
+    Refused for a round that is not a whole number: budgets are kept by round, and a client that
+    went on without one would spend what nobody counts.
+    """
+    config = message.content.config_records.get(CONFIG) if message.has_content() else None
+    value = None if config is None else config.get(ROUND)
+    if value is not None and (type(value) is not int or value < 1):
+        raise Refused(f"'{ROUND}' must be a whole number from 1 on, got {value!r}.")
+    return value
+
+
+def round_of(message: Message) -> int:
+    """The server's round in a message; Refused when it names none."""
+    found = round_in(message)
+    if found is None:
+        raise Refused(f"The message names no round: '{ROUND}' is missing in its '{CONFIG}'.")
+    return found
+
+
+def reply(message: Message, state: State | None, figures: Mapping[str, float]) -> Message:
+    """The answer to a message: a state, if any, and figures beside it."""
+    return Message(content(state, **{METRICS: MetricRecord(dict(figures))}), reply_to=message)
+
+
+def refusal(message: Message, why: object) -> Message:
+    """The answer of a client that will not or cannot follow a message, with its reason."""
+    return Message(Error(REFUSED, str(why)), reply_to=message)
 
 
 def why_unusable(reply: Message, sent: Mapping[str, torch.Tensor] | None) -> str | None:

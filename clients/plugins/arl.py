@@ -8,7 +8,6 @@ from torch.nn.functional import mse_loss
 from fedpriv.clients.job import Job
 from fedpriv.clients.plugin import PrivacyPlugin
 from fedpriv.clients.plugins.dnn import taught
-from fedpriv.clients.sharing import sharing_in
 from fedpriv.codes.coders import critic
 from fedpriv.codes.decoding import Critic, Features, perceptual_loss
 from fedpriv.codes.games import Loss, Players, Stage, arl_stages
@@ -39,7 +38,7 @@ class AdversarialReconstruction(PrivacyPlugin):
             raise BadOption(f"arl: decoder-steps must be at least 1, got {self.decoder_steps}.")
 
     def on_encoder(self, encoder: nn.Module, job: Job) -> nn.Module:
-        sharing = sharing_in(job)
+        sharing = job.sharing
 
         def game(players: Players) -> list[Stage]:
             features = self.features(job)
@@ -65,7 +64,7 @@ class AdversarialReconstruction(PrivacyPlugin):
 
     def adversary(self, job: Job, features: Features | None) -> Loss:
         """What the simulated decoder minimises: L_p + μ1·L_adv + μ2·L_perc (eq. 5)."""
-        judge = Critic(critic(tuple(job.x.shape[1:])), sharing_in(job).chosen.lr)
+        judge = Critic(critic(tuple(job.x.shape[1:])), job.sharing.chosen.lr)
 
         def loss(guess: Tensor, x: Tensor) -> Tensor:
             total = mse_loss(guess, x)

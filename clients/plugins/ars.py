@@ -6,8 +6,6 @@ from torch import Tensor, nn
 
 from fedpriv.clients.job import Job
 from fedpriv.clients.plugin import PrivacyPlugin
-from fedpriv.clients.sharing import sharing_in
-from fedpriv.codes.coders import classifier
 from fedpriv.codes.decoding import fit_decoder, frozen
 from fedpriv.codes.parties import labels_of
 from fedpriv.codes.perturbation import (
@@ -18,11 +16,9 @@ from fedpriv.codes.perturbation import (
     random_mask,
     toward,
 )
+from fedpriv.codes.pool import learn
 from fedpriv.errors import BadOption
 from fedpriv.rng import generator
-from fedpriv.training import fit
-
-TOOLS = "ars"
 
 
 def mask_of(secret: int, code: tuple[int, ...], share: float) -> Tensor:
@@ -32,12 +28,12 @@ def mask_of(secret: int, code: tuple[int, ...], share: float) -> Tensor:
 
 @dataclass(frozen=True)
 class Tools:
-    """What a party trains for itself, none of which leaves it: F_k say class `target` is r_k."""
+    """What a party makes for itself in a round; none of it leaves the party."""
 
-    decoder: nn.Module
-    epsilon: Tensor
-    mask: Tensor | None
-    attributes: tuple[tuple[nn.Module, int], ...]
+    decoder: nn.Module  # the substitute for an attacker's
+    epsilon: Tensor  # the largest change of each coordinate
+    mask: Tensor | None  # 1 where codes are perturbed; None perturbs them everywhere
+    attributes: tuple[tuple[nn.Module, int], ...]  # F_k and r_k: a classifier, its target class
 
 
 @dataclass(frozen=True)
@@ -78,9 +74,7 @@ class AdversarialSharing(PrivacyPlugin):
     def on_representation(self, z: Tensor, x: Tensor, job: Job) -> Tensor:
         if self.epsilon == 0:
             return z
-        if TOOLS not in job.kept:
-            job.kept[TOOLS] = self.made(z, x, job)
-        tools: Tools = job.kept[TOOLS]
+        tools = job.kept(Tools) or job.keep(self.made(z, x, job))
         noises = [
             misleading(z, x, tools.decoder, tools.epsilon, self.steps, tools.mask) - z,
             *(toward(z, network, r, tools.epsilon) for network, r in tools.attributes),
@@ -90,8 +84,7 @@ class AdversarialSharing(PrivacyPlugin):
 
     def made(self, z: Tensor, x: Tensor, job: Job) -> Tools:
         """The substitute decoder (eq. 8) and attribute classifiers (eq. 13) of this party."""
-        sharing = sharing_in(job)
-        chosen = sharing.chosen
+        sharing, chosen = job.sharing, job.sharing.chosen
         decoder = fit_decoder(
             sharing.decoder(),
             z,
@@ -102,24 +95,20 @@ class AdversarialSharing(PrivacyPlugin):
             lr=chosen.lr,
         )
         mask = None if self.share == 1 else mask_of(job.secret, sharing.code, self.share)
-        return Tools(decoder, budget(z, self.epsilon, self.relative), mask, self.thieves(z, job))
+        if mask is not None:
+            job.secrets["mask"] = mask  # goes to the party's own truth folder, never into a message
+        epsilon = budget(z, self.epsilon, self.relative)
+        return Tools(decoder, epsilon, mask, self.attribute_networks(z, job))
 
-    def thieves(self, z: Tensor, job: Job) -> tuple[tuple[nn.Module, int], ...]:
-        chosen, found = sharing_in(job).chosen, []
+    def attribute_networks(self, z: Tensor, job: Job) -> tuple[tuple[nn.Module, int], ...]:
+        """A classifier of each private attribute, and the class that noise pulls codes towards."""
+        chosen, found = job.sharing.chosen, []
         for number, name in enumerate(self.private):
             labels, classes = labels_of(job.scenario, name)
-            network = classifier(tuple(z.shape[1:]), classes)
-            fit(
-                network,
-                z,
-                labels[job.indices],
-                draw=job.generator(f"attribute-{name}"),
-                epochs=chosen.decoder_epochs,
-                batch=chosen.batch_size,
-                lr=chosen.lr,
-            )
             target = self.targets[number] if self.targets else 0
             if not 0 <= target < classes:
                 raise BadOption(f"ars: '{name}' has classes 0 to {classes - 1}, got {target}.")
+            draw, epochs = job.generator(f"attribute-{name}"), chosen.decoder_epochs
+            network = learn(z, labels[job.indices], classes, chosen, draw=draw, epochs=epochs)
             found.append((frozen(network), target))
         return tuple(found)

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from fedpriv.clients.job import ORIGINAL, Job
+from fedpriv.clients.job import Job
 from fedpriv.clients.plugin import PrivacyPlugin
 from fedpriv.data.dataset import Dataset
 from fedpriv.errors import BadData, BadOption
@@ -23,6 +23,13 @@ def augmented(x: Tensor, policy: Policy, dataset: Dataset, draw: torch.Generator
     """Normalised images (B, C, H, W), transformed as the bytes they were and normalised again."""
     pixels = (dataset.denormalised(x) * 255).round().to(torch.uint8)
     return dataset.normalised(policy(pixels, draw))
+
+
+@dataclass(frozen=True)
+class Online:
+    """What this round's batches are transformed with."""
+
+    draw: torch.Generator
 
 
 @dataclass(frozen=True)
@@ -71,15 +78,14 @@ class Augmentation(PrivacyPlugin):
                 job.dataset.name,
             )
         if self.when == "offline":
-            job.kept[ORIGINAL] = job.x
             draw = generator(job.secret, "augment")
             job.x = augmented(job.x, self.chosen(), job.dataset, draw)
         else:
-            job.kept["augment"] = job.unrepeatable("augment")
+            job.keep(Online(job.unrepeatable("augment")))
         return job
 
     def on_batch(self, x: Tensor, y: Tensor, job: Job) -> tuple[Tensor, Tensor]:
-        draw = job.kept.get("augment")
-        if draw is None:
+        online = job.kept(Online)
+        if online is None:
             return x, y
-        return augmented(x, self.chosen(), job.dataset, draw), y
+        return augmented(x, self.chosen(), job.dataset, online.draw), y

@@ -87,6 +87,13 @@ def poisson(rate: float, steps: int) -> Any:
 
 
 @dataclass(frozen=True)
+class Charged:
+    """All the client's steps, those of this round included."""
+
+    history: History
+
+
+@dataclass(frozen=True)
 class DifferentialPrivacy(PrivacyPlugin):
     """Poisson sampling, per-sample clipping, Gaussian noise.
 
@@ -137,7 +144,7 @@ class DifferentialPrivacy(PrivacyPlugin):
             noise = noise_for(self.epsilon or 0.0, self.delta, rate, total, self.accountant)
         history = composed(recalled(job), noise, rate, steps)
         self.charge(history, job)
-        job.kept[MEMORY] = history
+        job.keep(Charged(history))
         job.batches = poisson(rate, steps)
         self.make_private(job, noise, rate * samples)
         return job
@@ -195,10 +202,10 @@ class DifferentialPrivacy(PrivacyPlugin):
             )
 
     def on_update(self, update: State, job: Job) -> State:
-        history: History = job.kept.get(MEMORY, [])
-        if history:
+        charged = job.kept(Charged)
+        if charged is not None:
             job.report.pop("loss", None)  # an exact mean over the samples is in no ε
-            columns = [list(column) for column in zip(*history, strict=True)]
+            columns = [list(column) for column in zip(*charged.history, strict=True)]
             job.memory.note(MEMORY, dict(zip(("noise", "rate", "steps"), columns, strict=True)))
         return update
 

@@ -7,14 +7,13 @@ from torch import nn
 
 from fedpriv.clients.job import Job
 from fedpriv.clients.plugin import PrivacyPlugin
-from fedpriv.clients.sharing import sharing_in
 from fedpriv.codes.games import Players, Stage, alternate, plain_stages
 from fedpriv.errors import BadOption
 
 
 def taught(encoder: nn.Module, job: Job, stages: Callable[[Players], Sequence[Stage]]) -> nn.Module:
     """The encoder after playing `stages` with a fresh classifier of the tasks, on the party's samples."""
-    sharing = sharing_in(job)
+    sharing = job.sharing
     players = Players(encoder.train(), sharing.classifier().train(), sharing.sizes)
     alternate(
         stages(players),
@@ -38,5 +37,5 @@ class TaskEncoder(PrivacyPlugin):
             raise BadOption(f"dnn: k must be at least 0, got {self.k}.")
 
     def on_encoder(self, encoder: nn.Module, job: Job) -> nn.Module:
-        lr = sharing_in(job).chosen.lr
+        lr = job.sharing.chosen.lr
         return taught(encoder, job, lambda players: plain_stages(players, lr, self.k))

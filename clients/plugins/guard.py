@@ -135,6 +135,13 @@ def over_limit(found: Mapping[str, float]) -> dict[str, float]:
 
 
 @dataclass(frozen=True)
+class Alarms:
+    """Why the model of this round looks malicious; none when it does not."""
+
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Guard(PrivacyPlugin):
     """Checks what was sent: repeated and silent rows, dead and saturated units, samples that are singled
     out, a loss nobody would start from, and jumps since the last round.
@@ -175,7 +182,7 @@ class Guard(PrivacyPlugin):
                 "alarms": [*facts.get("alarms", []), *(f"round {job.round}: {r}" for r in reasons)],
             },
         )
-        job.kept[MEMORY] = reasons
+        job.keep(Alarms(tuple(reasons)))
         job.report["guard-alarms"] = len(reasons)
         if reasons:
             log.warning("round %d: the model looks malicious: %s", job.round, "; ".join(reasons))
@@ -186,7 +193,8 @@ class Guard(PrivacyPlugin):
         return job
 
     def on_update(self, update: State, job: Job) -> State:
-        if self.action != "clip" or not job.kept.get(MEMORY):
+        alarms = job.kept(Alarms)
+        if self.action != "clip" or alarms is None or not alarms.reasons:
             return update
         scale = min(1.0, self.clip / max(norm(update), 1e-12))
         draw = job.unrepeatable("guard")

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fedpriv.clients.job import Job
 from fedpriv.clients.plugin import PrivacyPlugin
-from fedpriv.clients.plugins.pruning import SHARED
+from fedpriv.clients.plugins.pruning import Pruned
 from fedpriv.errors import BadOption
 from fedpriv.state import State
 
@@ -71,7 +71,8 @@ class Noise(PrivacyPlugin):
         if self.on == "gradient" or self.scale == 0:
             return update
         draw, noise = job.unrepeatable("noise"), KINDS[self.kind]
-        shared = job.kept.get(SHARED, {})
+        pruned = job.kept(Pruned)
+        shared = {} if pruned is None else pruned.shared
         released = {}
         for name, values in update.items():
             added = values + self.scale * noise(values, draw)

@@ -1,6 +1,6 @@
 """noisy and dnn-resized: random noise on what is shared, raw or reduced (RAN sect. 3.1; ARS fig. 4)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
@@ -12,19 +12,33 @@ from fedpriv.clients.plugins.noise import laplace
 from fedpriv.codes.perturbation import budget
 from fedpriv.errors import BadOption
 
-SCALE, AXES, CALLS = "noisy-scale", "resized-axes", "noisy-calls"
-
 
 def uniform(like: Tensor, draw: torch.Generator) -> Tensor:
     """Noise between −1 and 1, every value alike."""
     return 2 * torch.rand(like.shape, generator=draw, dtype=like.dtype).to(like.device) - 1
 
 
-def principal_axes(z: Tensor, keep: float) -> tuple[Tensor, Tensor]:
-    """Mean (D,) and the first `keep` of the principal axes (q, D) of codes (N, D)."""
+@dataclass
+class Noised:
+    """What the noise of this round is scaled by, for each plugin, and how often it was drawn."""
+
+    scales: dict["RandomNoise", Tensor] = field(default_factory=dict)
+    calls: int = 0
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Mean (D,) and first principal axes (q, D) of the training codes of this round."""
+
+    mean: Tensor
+    axes: Tensor
+
+
+def principal_axes(z: Tensor, keep: float) -> Axes:
+    """The first `keep` of the principal axes of codes (N, D)."""
     mean = z.mean(dim=0)
     _, _, axes = torch.linalg.svd(z - mean, full_matrices=False)
-    return mean, axes[: max(1, round(keep * len(axes)))]
+    return Axes(mean, axes[: max(1, round(keep * len(axes)))])
 
 
 @dataclass(frozen=True)
@@ -42,10 +56,11 @@ class RandomNoise(PrivacyPlugin):
     def on_representation(self, z: Tensor, x: Tensor, job: Job) -> Tensor:
         if self.scale == 0:
             return z
-        scale = job.kept.setdefault(SCALE, budget(z, self.scale, self.relative))
-        calls = job.kept[CALLS] = job.kept.get(CALLS, 0) + 1
+        state = job.kept(Noised) or job.keep(Noised())
+        scale = state.scales.setdefault(self, budget(z, self.scale, self.relative))
+        state.calls += 1
         noise = laplace if self.kind == "laplace" else uniform
-        return z + scale * noise(z, job.generator(f"noisy-{calls}"))
+        return z + scale * noise(z, job.generator(f"noisy-{state.calls}"))
 
 
 @dataclass(frozen=True)
@@ -63,8 +78,6 @@ class ResizedFeatures(PrivacyPlugin):
 
     def on_representation(self, z: Tensor, x: Tensor, job: Job) -> Tensor:
         if self.keep < 1:
-            if AXES not in job.kept:
-                job.kept[AXES] = principal_axes(z.flatten(1), self.keep)
-            mean, axes = job.kept[AXES]
-            z = (mean + (z.flatten(1) - mean) @ axes.T @ axes).view_as(z)
+            kept = job.kept(Axes) or job.keep(principal_axes(z.flatten(1), self.keep))
+            z = (kept.mean + (z.flatten(1) - kept.mean) @ kept.axes.T @ kept.axes).view_as(z)
         return RandomNoise(self.scale).on_representation(z, x, job)

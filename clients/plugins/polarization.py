@@ -62,6 +62,14 @@ class TwoHeads(nn.Module):
 
 
 @dataclass(frozen=True)
+class SecretHead:
+    """The secret head that is trained in this round, and the code of every class."""
+
+    head: nn.Linear
+    codes: Tensor  # (C, K)
+
+
+@dataclass(frozen=True)
 class SecretPolarization(PrivacyPlugin):
     """α1·CE + α2·polarization (SPN eq. 4); α2 = 0 is no defence.
 
@@ -98,7 +106,7 @@ class SecretPolarization(PrivacyPlugin):
     def on_setup(self, job: Job) -> Job:
         kept = self.recalled(job)
         _, public = last_linear(job.shared)
-        head = nn.utils.skip_init(nn.Linear, public.in_features, self.bits).to(job.device)
+        head = nn.Linear(public.in_features, self.bits, device="meta").to_empty(device=job.device)
         head.load_state_dict({key: kept[key] for key in ("weight", "bias")})
         rate = {} if self.lr is None else {"lr": self.lr}
         job.optimiser.add_param_group({"params": list(head.parameters()), **rate})
@@ -115,7 +123,7 @@ class SecretPolarization(PrivacyPlugin):
             return self.alpha1 * inner(u, y) + self.alpha2 * hidden
 
         job.model, job.loss = TwoHeads(job.model, public, head), loss
-        job.kept["spn-head"], job.kept["spn-codes"] = head, kept["codes"]
+        job.keep(SecretHead(head, kept["codes"]))
         return job
 
     def recalled(self, job: Job) -> State:
@@ -130,14 +138,16 @@ class SecretPolarization(PrivacyPlugin):
         return {**fresh, "codes": class_codes(job.dataset.classes, self.bits, draw)}
 
     def on_update(self, update: State, job: Job) -> State:
-        head: nn.Linear = job.kept["spn-head"]
-        state = {name: value.detach().cpu() for name, value in head.named_parameters()}
-        for name, parameter in head.named_parameters():
+        secret = job.kept(SecretHead)
+        if secret is None:
+            return update
+        state = {name: value.detach().cpu() for name, value in secret.head.named_parameters()}
+        for name, parameter in secret.head.named_parameters():
             slots = job.optimiser.state.get(parameter, {})
             state |= {
                 f"{SLOT}{name}/{slot}": value.detach().cpu()
                 for slot, value in slots.items()
                 if isinstance(value, Tensor)
             }
-        job.memory.remember(MEMORY, {**state, "codes": job.kept["spn-codes"]})
+        job.memory.remember(MEMORY, {**state, "codes": secret.codes})
         return update

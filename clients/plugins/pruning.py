@@ -12,7 +12,6 @@ from fedpriv.errors import BadOption
 from fedpriv.state import State
 
 MEMORY = "pruning"
-SHARED = "shared"  # in job.kept: which elements of the update are shared
 
 
 def threshold(values: Tensor, fraction: float) -> Tensor:
@@ -30,6 +29,13 @@ def keep_largest_of_all(update: State, fraction: float) -> State:
     """As `keep_largest`, with one threshold for all parameters together."""
     least = threshold(torch.cat([values.flatten() for values in update.values()]), fraction)
     return {name: values.where(values.abs() >= least, 0) for name, values in update.items()}
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """Which elements of this round's update are shared, by parameter name."""
+
+    shared: State
 
 
 @dataclass(frozen=True)
@@ -63,5 +69,5 @@ class GradientPruning(PrivacyPlugin):
             released = {name: keep_largest(v, self.fraction) for name, v in update.items()}
         if self.feedback:
             job.memory.remember(MEMORY, {name: update[name] - released[name] for name in update})
-        job.kept[SHARED] = {name: values != 0 for name, values in released.items()}
+        job.keep(Pruned({name: values != 0 for name, values in released.items()}))
         return released

@@ -7,7 +7,6 @@ from torch import nn
 from fedpriv.clients.job import Job
 from fedpriv.clients.plugin import PrivacyPlugin
 from fedpriv.clients.plugins.dnn import taught
-from fedpriv.clients.sharing import sharing_in
 from fedpriv.codes.games import Players, Stage, ran_stages
 from fedpriv.errors import BadOption
 
@@ -26,7 +25,7 @@ class ReconstructiveAdversary(PrivacyPlugin):
             raise BadOption(f"ran: k must be at least 1, got {self.k}.")
 
     def on_encoder(self, encoder: nn.Module, job: Job) -> nn.Module:
-        sharing = sharing_in(job)
+        sharing = job.sharing
 
         def game(players: Players) -> list[Stage]:
             decoder = sharing.decoder().train()

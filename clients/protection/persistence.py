@@ -29,7 +29,7 @@ from fedpriv.errors import BadFolder
 from fedpriv.files import write_bytes
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.sections import Federation
-from fedpriv.wire import CONFIG, MEMORY, ROUND
+from fedpriv.wire import MEMORY, round_in
 
 FOLDER, VARIABLE, SIMULATED = "state-folder", "FEDPRIV_STATE", "secret-seed"
 LEDGER = ("secret", "dp")  # the keys of memory that outlive a run
@@ -39,8 +39,8 @@ CallNext = Callable[[Message, Context], Message]
 
 def persistent(message: Message, context: Context, call_next: CallNext) -> Message:
     """A Flower mod: memory is read before a message that needs it and written after every one."""
-    folder, server_round = folder_of(context), round_of(message)
-    if folder is None or server_round is None:
+    folder = folder_of(context)
+    if folder is None or (server_round := round_in(message)) is None:
         return call_next(message, context)
     with alone_in(folder):
         recall(folder, server_round, context)
@@ -126,18 +126,9 @@ def task_of(context: Context) -> str:
         attacks=(),
         gate={},
         malicious=None,
-        audit=None,
+        keep_truth=None,
         summary="",
         paper="",
     )
     text = json.dumps([bare.text(), str(context.node_config.get("partition-id"))])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def round_of(message: Message) -> int | None:
-    """The server's round in a message; None for a question that belongs to no round."""
-    if not message.has_content():
-        return None
-    config = message.content.config_records.get(CONFIG)
-    value = None if config is None else config.get(ROUND)
-    return value if isinstance(value, int) else None

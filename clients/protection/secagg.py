@@ -8,18 +8,17 @@ when they are rounded to integers.
 from collections.abc import Callable
 
 import flwr.compat.common.recorddict_compat as compat
-from flwr.app import ConfigRecord, Context, Error, Message, MessageType, RecordDict
+from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
 from flwr.client.mod import secaggplus_mod
 from flwr.common import Code, FitRes, Status, ndarrays_to_parameters, parameters_to_ndarrays
 from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS
 from torch import from_numpy
 
-from fedpriv.clients.protection.terms import REFUSED
 from fedpriv.errors import FedprivError, Refused
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import first_state
 from fedpriv.state import difference
-from fedpriv.wire import ARRAYS, CONFIG, EXAMPLES, METRICS, content, state_in
+from fedpriv.wire import CONFIG, EXAMPLES, METRICS, content, received, refusal
 
 CallNext = Callable[[Message, Context], Message]
 
@@ -35,7 +34,7 @@ def masked(message: Message, context: Context, call_next: CallNext) -> Message:
             raise Refused("The scenario says secagg; this client does not answer in the clear.")
         return secaggplus_mod(own_copy(message), context, lambda m, c: bridged(m, c, call_next))
     except (FedprivError, KeyError, TypeError, ValueError) as error:
-        return Message(Error(REFUSED, f"secure aggregation: {error}"), reply_to=message)
+        return refusal(message, f"secure aggregation: {error}")
 
 
 def own_copy(message: Message) -> Message:
@@ -64,7 +63,7 @@ def bridged(message: Message, context: Context, call_next: CallNext) -> Message:
     reply = call_next(plain, context)
     if reply.has_error():
         raise Refused(reply.error.reason)
-    update = difference(state_in(reply.content.array_records[ARRAYS]), sent)
+    update = difference(received(reply), sent)
     examples = reply.content.metric_records[METRICS][EXAMPLES]
     answer = FitRes(
         status=Status(Code.OK, ""),

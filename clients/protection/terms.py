@@ -5,7 +5,7 @@ A run's scenario is written by whoever submits the run. A real client therefore
 - builds only what fedpriv or its entry points name: an import path such as `os:system` would let a
   server call any function on the client,
 - reads data only where its owner put it ($FEDPRIV_DATA), not from a folder that the scenario names,
-- keeps no truth for an audit unless its owner says `audit = true`.
+- writes the samples it used to its disk only if its owner says `keep-truth = true`.
 A simulated client has no terms: the scenario's author and the clients' owner are one person.
 """
 
@@ -14,17 +14,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from flwr.app import Context, Error, Message
+from flwr.app import Context, Message
 
 from fedpriv.clients.protection.persistence import folder_of, simulated
-from fedpriv.clients.truth import FOLDER as AUDIT
+from fedpriv.clients.truth import FOLDER as TRUTH
 from fedpriv.errors import BadInput, BadScenario, FedprivError, Refused
 from fedpriv.scenario import Scenario, from_tables
 from fedpriv.scenario.binding import bound
 from fedpriv.scenario.sections import Spec
+from fedpriv.wire import refusal
 
 FILE = "terms.toml"
-REFUSED = 451  # the code of an error reply: the client will not or cannot follow the message
 CallNext = Callable[[Message, Context], Message]
 
 
@@ -33,7 +33,7 @@ class Terms:
     """What the owner of a client insists on."""
 
     plugins: tuple[Spec, ...] = ()  # first in the chain, before those of the scenario
-    audit: bool = False  # keep the truth of audited rounds, below the state folder
+    keep_truth: bool = False  # write the samples it used to `truth` in the state folder
     imports: tuple[str, ...] = ()  # import paths that scenarios may name
 
     def applied(self, scenario: Scenario) -> Scenario:
@@ -81,10 +81,10 @@ def on_own_terms(message: Message, context: Context, call_next: CallNext) -> Mes
     try:
         terms = terms_in(folder) if folder else Terms()
         context.run_config = {"scenario": terms.applied(Scenario.of(sent)).text()}
-        if terms.audit and folder:
-            context.node_config = {**own, AUDIT: str(folder / "truth")}
+        if terms.keep_truth and folder:
+            context.node_config = {**own, TRUTH: str(folder / "truth")}
         return call_next(message, context)
     except FedprivError as error:
-        return Message(Error(REFUSED, str(error)), reply_to=message)
+        return refusal(message, error)
     finally:
         context.run_config, context.node_config = sent, own

@@ -1,9 +1,9 @@
-"""Truth: the samples a client really used, on its own disk in audit mode; only scoring reads it."""
+"""Truth: what a client really used, on its own disk where the truth is kept; only a judge reads it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 from zipfile import BadZipFile
 
 import numpy as np
@@ -13,19 +13,21 @@ from torch import Tensor
 from fedpriv.errors import BadInput
 from fedpriv.files import whole
 
-
-ATTRIBUTE, SECRET = "attribute/", "secret/"
+ATTRIBUTE, SECRET = "attribute/", "secret/"  # what the names of optional arrays begin with
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Truth:
-    """What one client trained on in one round.
+    """What one client used in one round, to train or to make codes of.
 
     `x` (N, …) are its own samples as the model takes them (normalised), each once, `trained` the same
     after the plugins' `on_batch`, `y` (N,) their labels, `indices` their numbers in the data set.
     `clean` is ‖B‖, the norm of the update that plain training on the same batches gives, `added` is ‖E‖,
-    that of the released update less the clean one (SPN fig. 5); both are nan where codes were shared.
-    `attributes` are labels (N,) by name, `secrets` what a plugin kept secret, such as a mask.
+    that of the released update less the clean one (SPN fig. 5).
+
+    Behind codes, row i of `x` is the sample of code i, `trained` is `x`, and `clean` and `added` are
+    nan. `attributes` then holds the labels (N,) of every attribute, by name. `secrets` holds what else
+    a judge needs, such as ARS' `mask`; what is not there cannot be scored.
     """
 
     x: Tensor
@@ -41,49 +43,46 @@ class Truth:
 
     @property
     def name(self) -> str:
-        """`<round>-<node>`, as the observation of the same update."""
+        """`<round>-<node>`, as the observation of the same reply."""
         return f"{self.round}-{self.node}"
 
     def save(self, folder: Path | str) -> Path:
         """Write `<round>-<node>.npz` for the owner's eyes only."""
         path = Path(folder) / f"{self.name}.npz"
-        tensors = {key: getattr(self, key).numpy() for key in ("x", "trained", "y", "indices")}
+        tensors = {"x": self.x, "trained": self.trained, "y": self.y, "indices": self.indices}
+        if self.trained is self.x:
+            del tensors["trained"]  # all samples of a party: half the file
+        tensors |= {ATTRIBUTE + name: labels for name, labels in self.attributes.items()}
+        tensors |= {SECRET + name: value for name, value in self.secrets.items()}
+        arrays = {key: value.cpu().numpy() for key, value in tensors.items()}
         facts = np.array([self.clean, self.added, self.round, self.node], dtype=np.float64)
         with whole(path, mode=0o600) as beside, beside.open("wb") as file:
-            np.savez(file, **tensors, **self._besides(), facts=facts)
+            np.savez(file, **arrays, facts=facts)
         return path
-
-    def _besides(self) -> dict[str, Any]:
-        """Attributes and secrets by the names they have in the file; none for most updates."""
-        found = {f"{ATTRIBUTE}{name}": value for name, value in self.attributes.items()}
-        found |= {f"{SECRET}{name}": value for name, value in self.secrets.items()}
-        return {name: value.numpy() for name, value in found.items()}
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
         """Read what `save` wrote."""
         try:
             with np.load(path, allow_pickle=False) as file:
-                tensors = {
-                    key: torch.from_numpy(file[key]) for key in ("x", "trained", "y", "indices")
-                }
-                attributes, secrets = (
-                    {
-                        key.removeprefix(kind): torch.from_numpy(file[key])
-                        for key in file.files
-                        if key.startswith(kind)
-                    }
-                    for kind in (ATTRIBUTE, SECRET)
-                )
+                found = {key: torch.from_numpy(file[key]) for key in file.files if key != "facts"}
                 clean, added, server_round, node = file["facts"].tolist()
-        except (OSError, ValueError, KeyError, BadZipFile) as error:
-            raise BadInput(f"'{path}' is no truth of an audit: {error}.") from error
-        return cls(
-            **tensors,
-            attributes=attributes,
-            secrets=secrets,
-            clean=clean,
-            added=added,
-            round=int(server_round),
-            node=int(node),
-        )
+            return cls(
+                x=found["x"],
+                trained=found.get("trained", found["x"]),
+                y=found["y"],
+                indices=found["indices"],
+                clean=clean,
+                added=added,
+                round=int(server_round),
+                node=int(node),
+                attributes=_below(ATTRIBUTE, found),
+                secrets=_below(SECRET, found),
+            )
+        except (OSError, EOFError, ValueError, TypeError, KeyError, BadZipFile) as error:
+            raise BadInput(f"'{path}' is no truth that a client kept: {error}.") from error
+
+
+def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names begin with `prefix`, by the rest of their names."""
+    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

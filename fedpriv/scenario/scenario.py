@@ -24,6 +24,7 @@ from fedpriv.scenario.sections import (
 )
 
 Table = dict[str, Any]
+RENAMED = {"audit": "keep-truth"}  # keys of run folders written by earlier versions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,7 @@ class Scenario:
     summary: str = ""
     paper: str = ""
     seed: int = 0
-    audit: bool | None = None  # clients keep the truth on their own disk; None: if attacks need it
+    keep_truth: bool | None = None  # clients write the truth to their own disk; None: for attacks
     data: Data = Data()
     model: Spec = Spec("lenet")
     training: Training = Training()
@@ -50,8 +51,9 @@ class Scenario:
     sweep: Sweep | None = None
 
     @property
-    def audited(self) -> bool:
-        return bool(self.attacks) if self.audit is None else self.audit
+    def keeps_truth(self) -> bool:
+        """Whether clients keep the samples they used: as asked, or else if attacks are to be judged."""
+        return bool(self.attacks) if self.keep_truth is None else self.keep_truth
 
     def plain(self) -> Table:
         """The scenario as TOML-ready tables; defaults are written out."""
@@ -90,18 +92,19 @@ def from_tables(tables: Mapping[str, Any]) -> Scenario:
     """A checked Scenario from TOML tables."""
     takes = {kebab(f.name): f for f in fields(Scenario)}
     built: Table = {}
-    for key, value in tables.items():
+    for given, value in tables.items():
+        key = RENAMED.get(given, given)
         if key not in takes:
             raise BadScenario(
                 f"A scenario has no section '{key}'.{nearest(key, takes)} "
                 f"It takes: {', '.join(takes)}."
             )
         try:
-            built[key] = _section(key, value)
+            built[takes[key].name] = _section(key, value)
         except BadInput as error:
             raise BadScenario(str(error)) from error
     try:
-        plain = {key: value for key, value in built.items() if key in ("name", "seed", "audit")}
+        plain = {kebab(key): built[key] for key in ("name", "seed", "keep_truth") if key in built}
         bound(Scenario, plain, "a scenario")
     except BadInput as error:
         raise BadScenario(str(error)) from error

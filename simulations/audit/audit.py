@@ -104,7 +104,7 @@ def audit(
     plain = replace(
         scenario,
         attacks=(),
-        audit=False,
+        keep_truth=False,
         gate=bounds,
         variants=(),
         sweep=None,

@@ -87,7 +87,7 @@ def variant(scenario: Scenario, cell: Cell, methods: Sequence[Method]) -> Scenar
     most = CLIENTS if cell.batch == 1 else FEW
     share = min(1.0, most / scenario.federation.clients)
     federation = {"rounds": cell.round, "strategy": "fedavg", "fraction": share}
-    above = {"name": cell.name, "audit": True, "federation": federation}
+    above = {"name": cell.name, "keep-truth": True, "federation": federation}
     tables = merged(scenario.plain(), {**above, "training": cell.training()})
     tables["plugins"] = [as_in_training(spec, scenario) for spec in scenario.plugins]
     tables["attacks"] = [method.plain(cell.round) for method in methods]

@@ -19,8 +19,8 @@ RUN_ID, SERVER_NODE = 1, 1
 def contexts_of(
     scenario: Scenario, run_config: dict, truth: Path | None = None
 ) -> dict[int, Context]:
-    """A context for every virtual client, by node id; `truth` is where audited clients write."""
-    audit = {"audit-dir": str(truth)} if truth and scenario.audited else {}
+    """A context for every virtual client, by node id; `truth` is where they keep the truth."""
+    kept = {"truth-folder": str(truth)} if truth and scenario.keeps_truth else {}
     count = scenario.federation.clients
     return {
         node: Context(
@@ -30,7 +30,7 @@ def contexts_of(
                 "partition-id": partition,
                 "num-partitions": count,
                 "secret-seed": seed_of(scenario.seed, "secret", partition) >> 2,
-                **audit,
+                **kept,
             },
             state=RecordDict(),
             run_config=run_config,

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from flwr.app import Context, RecordDict
+from messages import context_of
 
 from fedpriv.clients.catalogue import PLUGINS, plugin_of
 from fedpriv.clients.job import fit, make_job
@@ -22,9 +22,7 @@ from fedpriv.scenario.sections import Spec
 
 def job_of(tiny, server_round=1, **sections):
     scenario = from_tables({**tiny.plain(), **sections})
-    config = {"partition-id": 0, "secret-seed": 12345}
-    context = Context(1, 2, config, RecordDict(), {"scenario": scenario.text()})
-    return make_job(scenario, first_state(scenario), server_round, context)
+    return make_job(scenario, first_state(scenario), server_round, context_of(scenario))
 
 
 def batches_seen(job, plugin):

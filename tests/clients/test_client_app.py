@@ -2,34 +2,18 @@
 
 import pytest
 import torch
-from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.app import Message, RecordDict
+from messages import answered, ask, context_of
 from torch.nn.functional import cross_entropy
 
 from fedpriv.clients.app import app
-from fedpriv.clients.job import make_job, own_split, shuffled
+from fedpriv.clients.job import fit, make_job, own_split, shuffled
 from fedpriv.clients.plugin import PrivacyPlugin, chain
+from fedpriv.clients.protection.secret import secret_of
 from fedpriv.scenario import from_tables
 from fedpriv.scenario.built import first_state, loaded, model_of, shares_of, training_samples
 from fedpriv.state import state_of
-from fedpriv.wire import record_of, state_in
-
-
-def context_of(scenario, partition=0, **more):
-    return Context(
-        run_id=1,
-        node_id=partition + 2,
-        node_config={"partition-id": partition, "secret-seed": 11, **more},
-        state=RecordDict(),
-        run_config={"scenario": scenario.text()},
-    )
-
-
-def ask(scenario, context, state=None, server_round=1, kind="train"):
-    state = first_state(scenario) if state is None else state
-    content = RecordDict(
-        {"arrays": record_of(state), "config": ConfigRecord({"server-round": server_round})}
-    )
-    return app(Message(content, context.node_id, kind), context)
+from fedpriv.wire import REFUSED
 
 
 def changed(tiny, **sections):
@@ -39,7 +23,7 @@ def changed(tiny, **sections):
 def test_training_answers_with_a_model_and_its_figures(tiny):
     reply = ask(tiny, context_of(tiny))
     metrics = reply.content["metrics"]
-    start, end = first_state(tiny), state_in(reply.content["arrays"])
+    start, end = first_state(tiny), answered(reply)
     assert metrics["num-examples"] == len(shares_of(tiny)[0])
     assert metrics["steps"] == -(-metrics["num-examples"] // 8)
     assert end.keys() == start.keys()
@@ -48,8 +32,8 @@ def test_training_answers_with_a_model_and_its_figures(tiny):
 
 def test_the_same_message_gives_the_same_answer_and_another_round_another(tiny):
     def weights(server_round, secret=11):
-        context = context_of(tiny, **{"secret-seed": secret})
-        return state_in(ask(tiny, context, server_round=server_round).content["arrays"])
+        context = context_of(tiny, secret_seed=secret)
+        return answered(ask(tiny, context, server_round=server_round))
 
     def equal(a, b):
         return all(torch.equal(a[key], b[key]) for key in a)
@@ -67,7 +51,7 @@ def test_one_step_on_one_batch_is_the_gradient(tiny):
     batch = next(shuffled(job))
     model = loaded(model_of(scenario), start)
     cross_entropy(model(job.x[batch]), job.y[batch]).backward()
-    reply = state_in(ask(scenario, context).content["arrays"])
+    reply = answered(ask(scenario, context))
     for name, parameter in model.named_parameters():
         torch.testing.assert_close(reply[name], start[name] - 0.5 * parameter.grad)
 
@@ -109,7 +93,7 @@ def test_optimisers_learn(tiny, optimiser):
     )
     context = context_of(scenario)
     first = ask(scenario, context)
-    second = ask(scenario, context, state_in(first.content["arrays"]), server_round=2)
+    second = ask(scenario, context, answered(first), server_round=2)
     assert second.content["metrics"]["loss"] < first.content["metrics"]["loss"]
 
 
@@ -168,10 +152,7 @@ def test_a_chain_is_its_plugins_in_order(tiny):
 
 
 def test_a_real_client_draws_its_own_secret_and_keeps_it(tiny):
-    from fedpriv.clients.protection.secret import secret_of
-
-    first, second = context_of(tiny), context_of(tiny)
-    del first.node_config["secret-seed"], second.node_config["secret-seed"]
+    first, second = context_of(tiny, secret_seed=None), context_of(tiny, secret_seed=None)
     assert secret_of(first) == secret_of(first) != secret_of(second)
 
 
@@ -179,8 +160,12 @@ def test_training_leaves_the_received_state_untouched(tiny):
     start = first_state(tiny)
     job = make_job(tiny, start, 1, context_of(tiny))
     before = {key: value.clone() for key, value in start.items()}
-    from fedpriv.clients.job import fit
-
     fit(job, chain().on_batch)
     assert all(torch.equal(before[key], job.start[key]) for key in before)
     assert any(not torch.equal(before[key], state_of(job.shared)[key]) for key in before)
+
+
+@pytest.mark.parametrize("server_round", ["1", 1.5, None])
+def test_training_without_a_round_is_refused(tiny, server_round):
+    reply = ask(tiny, server_round=server_round)
+    assert reply.error.code == REFUSED and "server-round" in reply.error.reason

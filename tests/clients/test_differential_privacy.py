@@ -2,15 +2,13 @@
 
 import pytest
 import torch
-from flwr.app import ConfigRecord, Context, Message, RecordDict
+from messages import answered, ask, context_of
 from opacus.accountants import RDPAccountant
 
-from fedpriv.clients.app import app
 from fedpriv.clients.job import make_job
 from fedpriv.clients.plugins.differential_privacy import DifferentialPrivacy, poisson, turns_of
 from fedpriv.scenario import from_tables
 from fedpriv.scenario.built import first_state, shares_of
-from fedpriv.wire import record_of, state_in
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
 
@@ -24,27 +22,12 @@ def dp_scenario(tiny, federation=None, data=None, training=None, model=None, **d
     return from_tables({**tables, "model": model or tables["model"]})
 
 
-def context_of(scenario, partition=0):
-    node = {"partition-id": partition, "secret-seed": 5 + partition}
-    return Context(1, partition + 2, node, RecordDict(), {"scenario": scenario.text()})
-
-
-def ask(scenario, context, server_round, state=None):
-    content = RecordDict(
-        {
-            "arrays": record_of(state or first_state(scenario)),
-            "config": ConfigRecord({"server-round": server_round}),
-        }
-    )
-    return app(Message(content, context.node_id, "train"), context)
-
-
 def test_epsilon_of_five_rounds_is_opacus_by_hand(tiny):
     scenario = dp_scenario(tiny, **{"noise-multiplier": 1.1})
     context, state = context_of(scenario), None
     for server_round in range(1, 6):
-        reply = ask(scenario, context, server_round, state)
-        state = state_in(reply.content["arrays"])
+        reply = ask(scenario, context, state, server_round)
+        state = answered(reply)
     samples = len(shares_of(scenario)[0])
     by_hand = RDPAccountant()
     for _ in range(5 * -(-samples // 8)):
@@ -60,7 +43,9 @@ def test_clients_with_different_amounts_of_data_spend_differently(tiny):
     sizes = [len(share) for share in shares_of(scenario)]
     assert len(set(sizes)) > 1
     spent = [
-        ask(scenario, context_of(scenario, partition), 1).content["metrics"]["epsilon"]
+        ask(scenario, context_of(scenario, partition, secret_seed=5 + partition)).content[
+            "metrics"
+        ]["epsilon"]
         for partition in range(4)
     ]
     assert [e for _, e in sorted(zip(sizes, spent, strict=True))] == sorted(spent, reverse=True)
@@ -69,9 +54,11 @@ def test_clients_with_different_amounts_of_data_spend_differently(tiny):
 def test_a_target_is_met_at_the_last_round_and_not_passed(tiny):
     scenario = dp_scenario(tiny, epsilon=3.0, training={"local-steps": 2})
     context = context_of(scenario)
-    spent = [ask(scenario, context, r).content["metrics"]["epsilon"] for r in (1, 2, 3)]
+    spent = [
+        ask(scenario, context, server_round=r).content["metrics"]["epsilon"] for r in (1, 2, 3)
+    ]
     assert spent == sorted(spent) and 2.5 < spent[-1] <= 3.0
-    refused = ask(scenario, context, 4)
+    refused = ask(scenario, context, server_round=4)
     assert refused.has_error()
     assert "budget of 3" in refused.error.reason and "Round 4" in refused.error.reason
 
@@ -79,7 +66,7 @@ def test_a_target_is_met_at_the_last_round_and_not_passed(tiny):
 def test_a_refused_round_spends_nothing(tiny):
     scenario = dp_scenario(tiny, budget=1e-3, **{"noise-multiplier": 1.0})
     context = context_of(scenario)
-    assert all(ask(scenario, context, r).has_error() for r in (1, 2))
+    assert all(ask(scenario, context, server_round=r).has_error() for r in (1, 2))
     assert "fedpriv.dp" not in context.state
 
 
@@ -97,7 +84,7 @@ def test_poisson_batches_vary_around_the_batch_size_and_may_be_empty(tiny):
     few = dp_scenario(
         tiny, training={"batch-size": 1, "local-steps": 6}, **{"noise-multiplier": 1.0}
     )
-    reply = ask(few, context_of(few), 1)
+    reply = ask(few, context_of(few))
     assert not reply.has_error()
 
 
@@ -109,8 +96,8 @@ def test_all_ways_to_clip_give_the_same_model(tiny, mode):
         scenario = dp_scenario(
             tiny, training=training, **{"noise-multiplier": 0.5, "grad-sample": grad_sample}
         )
-        reply = ask(scenario, context_of(scenario), 1)
-        models.append(state_in(reply.content["arrays"]))
+        reply = ask(scenario, context_of(scenario))
+        models.append(answered(reply))
     for key in models[0]:
         torch.testing.assert_close(models[0][key], models[1][key], rtol=1e-4, atol=1e-5)
 
@@ -127,7 +114,7 @@ def test_batchnorm_is_explained_and_replaced_on_request(tiny):
     model = {"name": "convnet"}
     data = {"name": "synthetic"}
     scenario = dp_scenario(tiny, data=data, model=model, **{"noise-multiplier": 1.0})
-    reply = ask(scenario, context_of(scenario), 1)
+    reply = ask(scenario, context_of(scenario))
     assert reply.has_error()
     assert "BatchNorm" in reply.error.reason and 'batchnorm = "group"' in reply.error.reason
     mended = dp_scenario(
@@ -138,9 +125,9 @@ def test_batchnorm_is_explained_and_replaced_on_request(tiny):
         **{"noise-multiplier": 1.0},
     )
     assert not any("running" in name for name in first_state(mended))
-    assert not ask(mended, context_of(mended), 1).has_error()
+    assert not ask(mended, context_of(mended)).has_error()
 
 
 def test_the_exact_training_loss_stays_at_home(tiny):
     scenario = dp_scenario(tiny, training={"local-steps": 1}, **{"noise-multiplier": 1.0})
-    assert "loss" not in ask(scenario, context_of(scenario), 1).content["metrics"]
+    assert "loss" not in ask(scenario, context_of(scenario)).content["metrics"]

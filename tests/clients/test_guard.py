@@ -2,9 +2,8 @@
 
 import pytest
 import torch
-from flwr.app import ConfigRecord, Context, Message, RecordDict
+from messages import answered, ask, context_of
 
-from fedpriv.clients.app import app
 from fedpriv.clients.plugins.guard import (
     Guard,
     always_on,
@@ -29,7 +28,7 @@ from fedpriv.scenario.built import (
 from fedpriv.scenario.built import test_samples as server_samples
 from fedpriv.strategies.malicious.catalogue import MALICIOUS
 from fedpriv.strategies.malicious.wrapper import Known
-from fedpriv.wire import Memory, record_of, state_in
+from fedpriv.wire import Memory
 
 
 def scenario_of(model="mlp", **guard):
@@ -51,17 +50,6 @@ def planted(scenario, name, state=None):
     return MALICIOUS.build(name)(first_state(scenario) if state is None else state, known)
 
 
-def context_of(scenario):
-    own = {"partition-id": 0, "num-partitions": 4, "secret-seed": 5}
-    return Context(1, 2, own, RecordDict(), {"scenario": scenario.text()})
-
-
-def asked(scenario, state, context, server_round=1):
-    config = ConfigRecord({"server-round": server_round})
-    content = RecordDict({"arrays": record_of(state), "config": config})
-    return app(Message(content, 2, "train"), context)
-
-
 @pytest.mark.parametrize("model", ["mlp", "lenet"])
 @pytest.mark.parametrize("name", MALICIOUS)
 def test_every_malicious_server_is_noticed_without_history(model, name):
@@ -77,26 +65,25 @@ def test_honest_rounds_are_not(model):
     scenario = scenario_of(model)
     context, state = context_of(scenario), first_state(scenario)
     for server_round in range(1, 9):
-        reply = asked(scenario, state, context, server_round)
-        assert not reply.has_error(), reply.error.reason
+        reply = ask(scenario, context, state, server_round)
+        state = answered(reply)
         assert reply.content["metrics"]["guard-alarms"] == 0
-        state = state_in(reply.content["arrays"])
 
 
 def test_a_jump_is_noticed_with_history_and_does_not_become_the_yardstick():
     scenario = scenario_of()
     context, state = context_of(scenario), first_state(scenario)
-    assert not asked(scenario, state, context, 1).has_error()
+    assert not ask(scenario, context, state, 1).has_error()
     louder = {key: value * (11 if key == "3.weight" else 1) for key, value in state.items()}
     for server_round in (2, 3):
-        assert "change of weights" in asked(scenario, louder, context, server_round).error.reason
-    assert not asked(scenario, state, context, 4).has_error()
+        assert "change of weights" in ask(scenario, context, louder, server_round).error.reason
+    assert not ask(scenario, context, state, 4).has_error()
 
 
 def test_refusing_says_why_and_writes_it_down():
     scenario = scenario_of()
     context = context_of(scenario)
-    reply = asked(scenario, planted(scenario, "imprint"), context, 7)
+    reply = ask(scenario, context, planted(scenario, "imprint"), 7)
     assert "round 7" in reply.error.reason and "parallel rows (1.weight) 1.00" in reply.error.reason
     alarms = Memory(context.state).facts("guard")["alarms"]
     assert any(alarm.startswith("round 7: parallel rows") for alarm in alarms)
@@ -104,18 +91,18 @@ def test_refusing_says_why_and_writes_it_down():
 
 def test_warning_trains_on_and_is_no_change():
     state = planted(scenario_of(), "imprint")
-    warned = asked(scenario_of(action="warn"), state, context_of(scenario_of(action="warn")))
+    warned = ask(scenario_of(action="warn"), state=state)
     bare = from_tables({**scenario_of().plain(), "plugins": []})
-    plain = asked(bare, state, context_of(bare))
+    plain = ask(bare, state=state)
     assert warned.content["metrics"]["guard-alarms"] > 0
-    one, other = (state_in(reply.content["arrays"]) for reply in (warned, plain))
+    one, other = (answered(reply) for reply in (warned, plain))
     assert all(torch.equal(one[key], other[key]) for key in one)
 
 
 def test_clipping_answers_with_noise_around_nothing_much():
     scenario = scenario_of(action="clip", clip=0.5, noise=0.2)
     state = planted(scenario, "imprint")
-    after = state_in(asked(scenario, state, context_of(scenario)).content["arrays"])
+    after = answered(ask(scenario, state=state))
     difference = after["1.weight"] - state["1.weight"]
     assert abs(difference.std().item() - 0.1) < 0.01
 

@@ -5,10 +5,11 @@ import sys
 
 import pytest
 import torch
-from flwr.app import ConfigRecord, Context, Message, RecordDict
+from messages import context_of as own_context
+from messages import message_of
 
 from fedpriv.clients.protection.persistence import persistent
-from fedpriv.errors import BadFolder
+from fedpriv.errors import BadFolder, Refused
 from fedpriv.wire import Memory
 
 
@@ -19,18 +20,7 @@ def no_ray(monkeypatch):
 
 
 def context_of(tiny, folder, run=1):
-    return Context(
-        run_id=run,
-        node_id=2,
-        node_config={"partition-id": 0, "state-folder": str(folder)},
-        state=RecordDict(),
-        run_config={"scenario": tiny.text()},
-    )
-
-
-def message_of(server_round):
-    config = ConfigRecord({} if server_round is None else {"server-round": server_round})
-    return Message(RecordDict({"config": config}), 2, "train")
+    return own_context(tiny, run=run, secret_seed=None, state_folder=str(folder))
 
 
 def handled(context, server_round, remember=None):
@@ -45,7 +35,7 @@ def handled(context, server_round, remember=None):
             memory.note("dp", {"steps": remember})
         return message
 
-    persistent(message_of(server_round), context, handler)
+    persistent(message_of(None, server_round), context, handler)
     return found
 
 
@@ -103,3 +93,11 @@ def test_a_simulated_client_keeps_nothing(tiny, tmp_path):
     context.node_config["secret-seed"] = 1
     handled(context, 1, remember=1)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("server_round", ["2", 2.0, True, 0])
+def test_a_round_that_is_no_number_does_not_pass_the_ledger_by(tiny, tmp_path, server_round):
+    handled(context_of(tiny, tmp_path), 1, remember=5)
+    with pytest.raises(Refused, match="server-round"):
+        handled(context_of(tiny, tmp_path, run=2), server_round, remember=0)
+    assert handled(context_of(tiny, tmp_path, run=3), 1)["spent"] == 5

@@ -3,17 +3,15 @@
 import numpy as np
 import pytest
 import torch
-from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.common.serde import recorddict_to_proto
+from messages import answered, ask, context_of
 
-from fedpriv.clients.app import app
 from fedpriv.clients.catalogue import PLUGINS, plugin_of
 from fedpriv.clients.job import make_job, shuffled
 from fedpriv.errors import BadOption
 from fedpriv.scenario import from_tables
 from fedpriv.scenario.built import first_state, training_samples
 from fedpriv.scenario.sections import Spec
-from fedpriv.wire import record_of, state_in
 
 SECRET = 3_141_592_653_589_793_238
 NEUTRAL = {
@@ -39,30 +37,11 @@ def with_plugins(tiny, *plugins, **sections):
     return from_tables(tables)
 
 
-def context_of(scenario, partition=0):
-    return Context(
-        run_id=1,
-        node_id=partition + 2,
-        node_config={"partition-id": partition, "secret-seed": SECRET},
-        state=RecordDict(),
-        run_config={"scenario": scenario.text()},
-    )
-
-
-def ask(scenario, context, state=None, server_round=1):
-    state = first_state(scenario) if state is None else state
-    config = ConfigRecord({"server-round": server_round})
-    content = RecordDict({"arrays": record_of(state), "config": config})
-    return app(Message(content, context.node_id, "train"), context)
-
-
 def weights(scenario, rounds=2):
     """The answers of a client that gets its own model back."""
     context, state, answers = context_of(scenario), None, []
     for server_round in range(1, rounds + 1):
-        reply = ask(scenario, context, state, server_round)
-        assert not reply.has_error(), reply.error.reason
-        state = state_in(reply.content["arrays"])
+        state = answered(ask(scenario, context, state, server_round))
         answers.append(state)
     return answers
 
@@ -106,8 +85,7 @@ def test_a_server_that_repeats_a_round_gets_other_noise(tiny, on):
     start = first_state(scenario)
     moved = {key: value + 1e-3 for key, value in start.items()}
     noises = [
-        state_in(ask(scenario, context_of(scenario), state).content["arrays"])["1.weight"]
-        - state["1.weight"]
+        answered(ask(scenario, state=state))["1.weight"] - state["1.weight"]
         for state in (start, moved)
     ]
     difference = (noises[0] - noises[1]).abs().mean() / noises[0].abs().mean()
@@ -126,7 +104,8 @@ CHAINS = {
 def test_no_byte_of_three_rounds_is_a_secret(tiny, chain):
     """Head, codes, optimiser state, seed, samples and batch order: looked for in every byte sent."""
     scenario = with_plugins(tiny, *CHAINS[chain], training={"batch-size": 8, "local-steps": 3})
-    context, state, captured, secrets = context_of(scenario), None, b"", []
+    context = context_of(scenario, secret_seed=SECRET)
+    state, captured, secrets = None, b"", []
     for server_round in (1, 2, 3):
         start = first_state(scenario) if state is None else state
         job = make_job(scenario, start, server_round, context)
@@ -134,7 +113,7 @@ def test_no_byte_of_three_rounds_is_a_secret(tiny, chain):
             secrets += [batch.numpy().tobytes(), job.indices[batch].numpy().tobytes()]
         reply = ask(scenario, context, state, server_round)
         captured += recorddict_to_proto(reply.content).SerializeToString()
-        state = state_in(reply.content["arrays"])
+        state = answered(reply)
         for record in context.state.array_records.values():
             secrets += [array.numpy().tobytes() for array in record.values() if array.shape]
     x = training_samples(scenario)[0][job.indices]
@@ -176,7 +155,7 @@ def test_an_order_with_sense_is_taken(names):
 
 def test_a_client_answers_a_senseless_order_with_the_reason(tiny):
     scenario = with_plugins(tiny, {"name": "dp", "noise-multiplier": 1.0}, {"name": "spn"})
-    reply = ask(scenario, context_of(scenario))
+    reply = ask(scenario)
     assert reply.has_error() and "put spn first" in reply.error.reason
 
 

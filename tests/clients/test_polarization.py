@@ -1,15 +1,15 @@
 """Secret polarization against a slow loop, the paper's bounds, and what a client keeps."""
 
 import torch
-from flwr.app import ConfigRecord, Context, Message, RecordDict
 from hypothesis import given
 from hypothesis import strategies as st
+from messages import answered, ask, context_of
 from torch import nn
 
 from fedpriv.catalogue import MODELS
-from fedpriv.clients.app import app
 from fedpriv.clients.job import make_job
 from fedpriv.clients.plugins.polarization import (
+    SecretHead,
     SecretPolarization,
     TwoHeads,
     class_codes,
@@ -18,7 +18,7 @@ from fedpriv.clients.plugins.polarization import (
 from fedpriv.models.heads import last_linear
 from fedpriv.scenario import from_tables
 from fedpriv.scenario.built import first_state
-from fedpriv.wire import MEMORY, record_of, state_in
+from fedpriv.wire import MEMORY, state_in
 
 
 def vectors(seed, count, bits):
@@ -59,7 +59,8 @@ def slow_gradients(job, x, y, plugin):
     """
     params = list(job.shared.parameters())
     total = [torch.zeros_like(p) for p in params]
-    codes, head = job.kept["spn-codes"], job.kept["spn-head"]
+    secret = job.kept(SecretHead)
+    codes, head = secret.codes, secret.head
 
     def add(scale, output):
         found = torch.autograd.grad(output, params, retain_graph=True, allow_unused=True)
@@ -82,10 +83,7 @@ def slow_gradients(job, x, y, plugin):
 
 
 def job_of(tiny, plugin):
-    context = Context(
-        1, 2, {"partition-id": 0, "secret-seed": 5}, RecordDict(), {"scenario": tiny.text()}
-    )
-    return plugin.on_setup(make_job(tiny, first_state(tiny), 1, context))
+    return plugin.on_setup(make_job(tiny, first_state(tiny), 1, context_of(tiny)))
 
 
 def test_gradients_are_equation_6(tiny):
@@ -123,15 +121,9 @@ def test_head_codes_and_optimiser_stay_from_round_to_round(tiny):
         "plugins": [{"name": "spn", "alpha2": 0.5}],
     }
     scenario = from_tables(tables)
-    config = {"scenario": scenario.text()}
-    context = Context(1, 2, {"partition-id": 0, "secret-seed": 5}, RecordDict(), config)
-    state, kept = first_state(scenario), []
+    context, kept = context_of(scenario), []
     for server_round in (1, 2):
-        content = RecordDict(
-            {"arrays": record_of(state), "config": ConfigRecord({"server-round": server_round})}
-        )
-        reply = app(Message(content, 2, "train"), context)
-        assert not reply.has_error(), reply.error.reason
+        answered(ask(scenario, context, server_round=server_round))
         kept.append(state_in(context.state[MEMORY + "spn"]))
     first, second = kept
     assert torch.equal(first["codes"], second["codes"])
@@ -142,7 +134,7 @@ def test_head_codes_and_optimiser_stay_from_round_to_round(tiny):
 
 def test_width_and_rate_of_the_head_are_its_own(tiny):
     job = job_of(tiny, SecretPolarization(width=0.3, lr=0.25))
-    weight = job.kept["spn-head"].weight
+    weight = job.kept(SecretHead).head.weight
     assert 0.29 < weight.abs().max() <= 0.3
     assert [group["lr"] for group in job.optimiser.param_groups] == [0.1, 0.25]
 
@@ -150,9 +142,8 @@ def test_width_and_rate_of_the_head_are_its_own(tiny):
 def test_clients_have_codes_of_their_own(tiny):
     codes = []
     for secret in (1, 2):
-        node = {"partition-id": 0, "secret-seed": secret}
-        context = Context(1, 2, node, RecordDict(), {"scenario": tiny.text()})
+        context = context_of(tiny, secret_seed=secret)
         job = SecretPolarization().on_setup(make_job(tiny, first_state(tiny), 1, context))
-        codes.append(job.kept["spn-codes"])
+        codes.append(job.kept(SecretHead).codes)
     assert not torch.equal(*codes)
     assert set(codes[0].unique().tolist()) == {-1.0, 1.0}

@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from flwr.app import ConfigRecord, Context, Message, RecordDict
+from messages import context_of, message_of
 
 from fedpriv.clients.protection.terms import on_own_terms, terms_in
 from fedpriv.errors import BadScenario
@@ -20,22 +20,15 @@ def followed(tables, folder, **own):
     """The scenario and node configuration a client's handler sees, or its refusal."""
     seen = {}
     scenario = from_tables(tables)
-    context = Context(
-        run_id=1,
-        node_id=2,
-        node_config={"partition-id": 0, "state-folder": str(folder), **own},
-        state=RecordDict(),
-        run_config={"scenario": scenario.text()},
-    )
+    context = context_of(scenario, state_folder=str(folder), **{"secret_seed": None, **own})
 
     def handler(message, context):
         seen.update(scenario=Scenario.of(context.run_config), own=dict(context.node_config))
         return message
 
-    message = Message(RecordDict({"config": ConfigRecord({"server-round": 1})}), 2, "train")
-    reply = on_own_terms(message, context, handler)
+    reply = on_own_terms(message_of(), context, handler)
     assert context.run_config == {"scenario": scenario.text()}
-    assert "audit-dir" not in context.node_config
+    assert "truth-folder" not in context.node_config
     return (reply.error.reason if reply.has_error() else None), seen
 
 
@@ -53,7 +46,7 @@ def test_a_server_cannot_have_functions_called(tables, tmp_path):
 
 
 def test_a_simulation_may_name_import_paths(tmp_path):
-    refusal, seen = followed({"model": {"name": "my:Net"}}, tmp_path, **{"secret-seed": 1})
+    refusal, seen = followed({"model": {"name": "my:Net"}}, tmp_path, secret_seed=1)
     assert refusal is None and seen["scenario"].model.name == "my:Net"
 
 
@@ -76,9 +69,10 @@ def test_data_are_read_only_where_the_owner_put_them(tmp_path):
 
 
 def test_the_truth_is_kept_only_if_the_owner_says_so(tmp_path):
-    assert "audit-dir" not in followed({"audit": True}, tmp_path)[1]["own"]
-    (tmp_path / "terms.toml").write_text("audit = true\n")
-    assert followed({"audit": True}, tmp_path)[1]["own"]["audit-dir"] == str(tmp_path / "truth")
+    assert "truth-folder" not in followed({"keep-truth": True}, tmp_path)[1]["own"]
+    (tmp_path / "terms.toml").write_text("keep-truth = true\n")
+    _, seen = followed({"keep-truth": True}, tmp_path)
+    assert seen["own"]["truth-folder"] == str(tmp_path / "truth")
 
 
 @pytest.mark.parametrize(

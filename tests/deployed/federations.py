@@ -25,7 +25,7 @@ def small(**sections):
     return from_tables({**SMALL, **sections})
 
 
-def up(folder, file=FILE, terms="audit = true\n"):
+def up(folder, file=FILE, terms="keep-truth = true\n"):
     """A federation on its feet, its clients with these terms."""
     processes = Processes(file, folder)
     for client in range(3):

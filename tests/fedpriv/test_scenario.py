@@ -119,6 +119,20 @@ def test_attacks_choose_their_rounds():
     assert rounds([1, 5]) == [1, 5]
 
 
+def test_a_scenario_of_an_earlier_version_opens_and_is_written_in_todays_words():
+    old = from_tables({"audit": True})
+    assert old == from_tables({"keep-truth": True}) and old.keeps_truth
+    assert "keep-truth = true" in old.toml() and "audit" not in old.toml()
+    with pytest.raises(BadScenario, match="keep-truth"):
+        from_tables({"keep-truth": "yes"})
+
+
+def test_the_truth_is_kept_where_attacks_are_judged_or_where_it_is_asked_for():
+    attacks = [{"name": "dlg"}]
+    kept = [{}, {"attacks": attacks}, {"attacks": attacks, "keep-truth": False}]
+    assert [from_tables(tables).keeps_truth for tables in kept] == [False, True, False]
+
+
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: (
@@ -133,7 +147,7 @@ values = st.recursive(
     max_leaves=12,
 )
 sections = st.sampled_from(
-    ["name", "seed", "audit", "summary", "data", "model", "training", "federation", "strategy",
+    ["name", "seed", "keep-truth", "summary", "data", "model", "training", "federation", "strategy",
      "plugins", "attacks", "malicious", "gate", "variants", "defences", "sweep", "nonsense"]
 )  # fmt: skip
 

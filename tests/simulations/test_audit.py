@@ -52,7 +52,7 @@ def test_a_cell_differs_from_training_in_batch_and_steps_alone(tiny):
     assert (chosen.training.batch_size, chosen.training.local_steps) == (4, 1)
     assert chosen.training.lr == tiny.training.lr and chosen.federation.rounds == 3
     own = variant(tiny, Cell(3, None), ())
-    assert own.training == tiny.training and own.audited
+    assert own.training == tiny.training and own.keeps_truth
 
 
 def test_the_noise_of_a_cell_is_that_of_training():

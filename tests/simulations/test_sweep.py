@@ -90,7 +90,7 @@ def test_equal_federations_have_one_key():
 def test_a_victim_shares_the_gradient_of_one_batch(grid):
     scenario = victims_of(settings_of(grid)[3], grid.sweep, 4)
     assert (scenario.training.local_steps, scenario.training.batch_size) == (1, 4)
-    assert scenario.training.optimiser == "sgd" and scenario.audited
+    assert scenario.training.optimiser == "sgd" and scenario.keeps_truth
     assert scenario.plugins[0].name == "spn" and scenario.federation.rounds == 1
 
 

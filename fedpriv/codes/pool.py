@@ -1,0 +1,28 @@
+"""Learning from codes: a classifier of one task, on a server, a party or an attacker (ARS eq. 6)."""
+
+import torch
+from torch import Tensor, nn
+
+from fedpriv.codes.coders import classifier
+from fedpriv.scenario.sections import Representation
+from fedpriv.training import fit
+
+
+def learn(
+    z: Tensor,
+    y: Tensor,
+    classes: int,
+    chosen: Representation,
+    *,
+    draw: torch.Generator,
+    epochs: int | None = None,
+) -> nn.Module:
+    """A classifier trained on codes (N, *code) and labels (N,), for `chosen.task_epochs` by default.
+
+    Its first weights come from torch's global generator, which the caller seeds; `draw` decides the
+    order of the samples.
+    """
+    model = classifier(tuple(z.shape[1:]), classes)
+    epochs = chosen.task_epochs if epochs is None else epochs
+    fit(model, z, y, draw=draw, epochs=epochs, batch=chosen.batch_size, lr=chosen.lr)
+    return model
