@@ -9,6 +9,7 @@ import numpy as np
 from PIL import Image
 
 from fedpriv.errors import BadOption
+from fedpriv.metrics.images import CEILING
 from fedpriv.report.leakage import measures
 from fedpriv.report.reading import Run, read_material
 from fedpriv.runfolder import RunFolder
@@ -85,7 +86,7 @@ def scalars(run: Run) -> Iterator[tuple[str, float, int]]:
     for what in measures(run.scores):
         for found, rows in run.scores.groupby(["attack", "round"], sort=True):
             attack, number = str(found[0]), int(str(found[1]))
-            values = rows[what.name].dropna().clip(-60, 60)
+            values = rows[what.name].dropna().clip(-CEILING, CEILING)
             if len(values):
                 worst = values.max() if what.high else values.min()
                 name = f"leakage/{plain(attack)}/{what.name}"

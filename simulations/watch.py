@@ -15,8 +15,10 @@ from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse
 
 from fedpriv.errors import BadFolder, BadOption
-from fedpriv.report.reading import table
+from fedpriv.metrics.images import CEILING
+from fedpriv.report.leakage import measures
 from fedpriv.runfolder import RunFolder
+from fedpriv.sweepfolder import SweepFolder
 
 PICTURES = 60
 HEADERS = {
@@ -82,10 +84,10 @@ def listening(host: str, port: int) -> socket.socket:
 
 def runs_in(path: Path) -> list[RunFolder]:
     """The run at `path`, else those right below it; a run counts from its first file on."""
-    if (path / "scenario.toml").exists() and not (path / "results.csv").exists():
+    if RunFolder(path).scenario_file.exists() and not SweepFolder(path).exists():
         return [RunFolder(path)]
     found = (folder for folder in sorted(path.iterdir()) if folder.is_dir())
-    return [RunFolder(folder) for folder in found if (folder / "scenario.toml").exists()]
+    return [RunFolder(folder) for folder in found if RunFolder(folder).scenario_file.exists()]
 
 
 def state_of(run: RunFolder) -> dict[str, Any]:
@@ -119,14 +121,16 @@ def _inside(file: Path, folder: Path) -> bool:
 
 
 def _scores(run: RunFolder) -> dict[str, float]:
-    """The worst PSNR of each client so far."""
+    """The worst value of each client so far, by the metric that decides."""
     try:
-        scores = table(run.scores_file)
+        scores = run.scores()
     except BadFolder:
         return {}
-    if "psnr" not in scores.columns or "node" not in scores.columns:
+    what = next(iter(measures(scores)), None)
+    if what is None or "node" not in scores.columns:
         return {}
-    worst = scores.groupby("node")["psnr"].max().clip(upper=60).dropna()
+    groups = scores.groupby("node")[what.name]
+    worst = (groups.max() if what.high else groups.min()).clip(upper=CEILING).dropna()
     return {str(node): round(float(value), 2) for node, value in worst.items()}
 
 

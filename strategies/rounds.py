@@ -124,13 +124,13 @@ class Federated:
         """Usable replies in partition order, and who failed why."""
         unfit = getattr(self.strategy, "why_unfit", lambda reply: None)
         answers = {reply.metadata.src_node_id: reply for reply in replies}
-        good, failed = [], []
+        good: list[Message] = []
+        failed: list[dict[str, Any]] = []
         for node in sorted((m.metadata.dst_node_id for m in messages), key=self.client):
             reply = answers.get(node)
             within = f" within {self.timeout:g} s" if self.timeout else ""
-            if reply is None:
-                why = f"no answer{within}"
-            else:
+            why: str | None = f"no answer{within}"
+            if reply is not None:
                 why = why_unusable(reply, sent) or unfit(reply)
             if why is None and reply is not None:
                 good.append(reply)

@@ -74,7 +74,7 @@ class Claim:
     def at(self, rows: Tensor) -> Self:
         """The claim about some of its samples only."""
         count = 0 if self.places is None else self.places.shape[1]
-        parts = {
+        parts: dict[str, Any] = {
             name: value[:, rows]
             for name, value in self.tensors().items()
             if not name.startswith(FOUND) and value.dim() > 1 and value.shape[1] == count
@@ -90,7 +90,7 @@ class Claim:
     def of(self, victim: int) -> Self:
         """The part of one victim, its leading axis kept."""
         one = slice(victim, victim + 1)
-        parts = {name: value[one] for name, value in self.tensors().items()}
+        parts: dict[str, Any] = {name: value[one] for name, value in self.tensors().items()}
         found = {name: parts.pop(FOUND + name) for name in self.found}
         seconds = self.seconds / max(1, len(self.names))
         return replace(self, **parts, found=found, seconds=seconds, names=self.names[one])
@@ -103,7 +103,7 @@ class Claim:
             for f in fields(self)
             if f.name not in tensors and f.name not in ("found", "places")
         }
-        arrays = {name: value.numpy() for name, value in tensors.items()}
+        arrays: dict[str, Any] = {name: value.numpy() for name, value in tensors.items()}
         with whole(Path(path)) as beside, beside.open("wb") as file:
             np.savez_compressed(
                 file, **arrays, facts=np.array(json.dumps({"kind": self.kind, **facts}))
@@ -229,7 +229,9 @@ def load_claim(path: Path | str) -> Claim:
     try:
         with np.load(path, allow_pickle=False) as file:
             facts = json.loads(str(file["facts"]))
-            tensors = {key: torch.from_numpy(file[key]) for key in file.files if key != "facts"}
+            tensors: dict[str, Any] = {
+                key: torch.from_numpy(file[key]) for key in file.files if key != "facts"
+            }
         kind = CLAIMS[facts.pop("kind", Reconstruction.kind)]
         known = {f.name for f in fields(kind)}
         found = {key.removeprefix(FOUND): tensors.pop(key) for key in list(tensors) if FOUND in key}

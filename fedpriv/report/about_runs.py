@@ -40,15 +40,14 @@ def _figures(numbers: Summary, what: Measure) -> tuple:
         what.shown(numbers.median),
         interval(numbers.low, numbers.high, 1 if what.unit else 3),
         marked(numbers.worst, what),
+        what.shown(numbers.blind),
         f"{numbers.share:.0%} ({numbers.share_low:.0%}–{numbers.share_high:.0%})"
         if what.bound is not None
         else "–",
     )
 
 
-def _figure_columns(what: Measure) -> tuple[str, ...]:
-    over = f"over {what.shown(what.bound)}" if what.bound is not None else "over the bound"
-    return ("victims", f"median {what.word}", "95 % interval", "worst", over)
+_FIGURES = ("scores", "median", "95 % interval", "worst", "blind guess", "beyond the bound")
 
 
 def _comparison(runs: list[Run], scores: pd.DataFrame, what: Measure | None) -> Section:
@@ -57,7 +56,7 @@ def _comparison(runs: list[Run], scores: pd.DataFrame, what: Measure | None) -> 
     rows, points = [], []
     for run in runs:
         own = scores[scores["run"] == run.name] if what is not None else pd.DataFrame()
-        numbers = summary(own[what.name], what) if what is not None and len(own) else None
+        numbers = summary(own, what) if what is not None and len(own) else None
         rows.append(
             (
                 run.name,
@@ -105,23 +104,36 @@ def _training(runs: list[Run]) -> Section:
 
 def _leakage(scores: pd.DataFrame, what: Measure, several: bool) -> Section:
     keys = [*(["run"] if several else []), "attack", *(["batch"] if "batch" in scores else [])]
-    tables = []
-    for each in [what, *(m for m in measures(scores) if m.name != what.name)][:3]:
-        rows = [(*found, *_figures(n, each)) for found, n in grouped(scores, keys, each)]
-        columns = (*keys, *_figure_columns(each))
-        numbers = frozenset(range(len(keys), len(columns)))
-        tables.append(Table(f"Leakage by attack, {each.word}", columns, rows, numbers))
+    gate = {} if what.bound is None else {what.name: what.bound}
+    rows = [
+        (*found, f"{each.word}{_limit(each)}", *_figures(numbers, each))
+        for each in measures(scores, gate)
+        for found, numbers in grouped(scores, keys, each)
+    ]
+    columns = (*keys, "metric", *_FIGURES)
+    numbers = frozenset(range(len(keys) + 1, len(columns)))
+    table = Table("Leakage by attack and metric", columns, rows, numbers)
     words = (
-        "Each point is the median over the victims of that round; whiskers are its 95 % bootstrap "
-        "interval. One leaked sample is enough to call it a leak, so the worst victim decides."
+        "Each point is the median over the scores of that round; whiskers are its 95 % bootstrap "
+        "interval. A blind guess is made without evidence: the mean public sample, the most "
+        "frequent label. One leaked sample is enough to call it a leak, so the worst one decides."
     )
     charts = [leakage_by_round(scores, what, several)]
-    return Section("leakage", "Leakage", words, charts, tables)
+    return Section("leakage", "Leakage", words, charts, [table])
+
+
+def _limit(what: Measure) -> str:
+    """` (bound 20.0 dB)`."""
+    return f" (bound {what.shown(what.bound)})" if what.bound is not None else ""
 
 
 def _gallery(runs: list[Run], what: Measure) -> Section:
     each = max(4, GALLERY // max(1, len(runs)))
-    found = [tile for run in runs for tile in tiles(run, what, each, named=len(runs) > 1)]
+    found = [
+        tile
+        for run in runs
+        for tile in tiles(run.folder, run.scores, what, each, run.name if len(runs) > 1 else "")
+    ]
     total = sum(len(run.scores) for run in runs)
     whose = " of each run" if len(runs) > 1 else ""
     words = f"The worst leaks{whose} first: {len(found)} pictures, {total} reconstructions in all."
@@ -129,12 +141,12 @@ def _gallery(runs: list[Run], what: Measure) -> Section:
 
 
 def _informed(scores: pd.DataFrame, what: Measure) -> Section:
-    if "informed" not in scores.columns or scores["informed"].nunique() < 2:
+    if "knows" not in scores.columns or scores["knows"].nunique() < 2:
         return Section("informed", "Attackers who know the defence")
-    named = scores.assign(knows=scores["informed"].map(knows))
+    named = scores.assign(knows=scores["knows"].map(knows))
     keys = ["run", "knows", "attack"] if scores["run"].nunique() > 1 else ["knows", "attack"]
     rows = [(*found, *_figures(numbers, what)) for found, numbers in grouped(named, keys, what)]
-    columns = (*keys, *_figure_columns(what))
+    columns = (*keys, *_FIGURES)
     table = Table(
         "The same updates, attacked with and without knowledge of the defence",
         columns,
@@ -198,14 +210,23 @@ def _preflight(runs: list[Run]) -> Section:
     rows = [
         (
             run.name,
-            *(str(finding.get(key, "")) for key in ("observation", "cause", "severity", "says")),
+            finding["cause"],
+            finding["severity"],
+            _listed(finding.get("evidence") or finding.get("updates", [])),
+            finding.get("detail", ""),
         )
         for run in runs
         for finding in run.findings
     ]
-    columns = ("run", "observation", "condition", "how bad", "finding")
+    columns = ("run", "condition", "how bad", "met in", "finding")
     tables = [Table("What stands in the way of an attack", columns, rows)] if rows else []
     return Section("preflight", "Preflight findings", tables=tables)
+
+
+def _listed(names: Sequence[str], most: int = 6) -> str:
+    """The first names, and how many more."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _settings(runs: list[Run]) -> Section:

@@ -6,29 +6,28 @@ from collections.abc import Sequence
 import pandas as pd
 
 from fedpriv.report.about_summaries import shown as shown_as
-from fedpriv.report.blocks import Block, Section, Table
+from fedpriv.report.blocks import Block, Section, Table, Tile
 from fedpriv.report.charts import Chart, percent, ppc_curves, trade_off
-from fedpriv.report.leakage import CEILING, Measure, measure
-from fedpriv.report.marks import is_true, knows, marked, with_front
+from fedpriv.report.gallery import tiles
+from fedpriv.report.leakage import Measure, measure, measures
+from fedpriv.report.marks import knows, marked, with_front
 from fedpriv.report.reading import Grid
 from fedpriv.report.verdict import Light, Verdict
 
-CELLS = 400  # rows of the longest table
-SHOWN = (
-    *("defence", "value", "seed", "batch_size", "attack", "informed", "accuracy", "m", "region"),
-    *("psnr", "psnr_best", "ssim", "rmse", "membership", "tracing", "seconds", "error"),
-)
+CELLS, GALLERY = 400, 24  # rows of the longest table, pictures
 
 
 def sweep_sections(grid: Grid, several: bool) -> list[Section]:
     """Every section that has something to show, in reading order."""
     prefix, suffix = (f"{grid.name}-", f": {grid.name}") if several else ("", "")
-    done, what = finished(grid), measure("psnr")
+    what = measure_of(grid)
+    done = finished(grid, what)
     sections = [
         Section("settings-compared", "Defences compared", *_compared(done, what)),
         Section("ppc", "Privacy-preserving characteristics", _PPC, charts=_curves(done)),
         Section("cap", "Calibrated averaged performance", _CAP, tables=_caps(grid)),
         Section("informed", "Attackers who know the defence", _KNOWS, tables=_informed(done, what)),
+        Section("gallery", "What the server could see", tiles=_gallery(grid, what)),
         Section("cells", "Every cell", tables=_cells(grid)),
         Section("settings", "Settings", blocks=list(_blocks(grid))),
     ]
@@ -48,34 +47,48 @@ _CAP = "The mean over a mechanism's settings of accuracy × distance (SPN equati
 _KNOWS = "A defence that only holds against attackers who do not know of it does not hold."
 
 
-def finished(grid: Grid) -> pd.DataFrame:
-    """The cells that succeeded, with `setting`, `leak` (the best reconstruction's PSNR) and `knows`."""
+def measure_of(grid: Grid) -> Measure:
+    """The metric that decides: the gate's, else the first with a bound that was measured."""
+    gate = grid.gate
+    found = measures(grid.results, gate)
+    return found[0] if found else measure("psnr", gate)
+
+
+def finished(grid: Grid, what: Measure) -> pd.DataFrame:
+    """The cells that succeeded, with `setting`, `leak` (the worst victim's value) and `knows`."""
     frame = grid.results
-    if frame.empty or "accuracy" not in frame or "psnr" not in frame:
+    if frame.empty or "accuracy" not in frame or what.name not in frame:
         return pd.DataFrame()
-    frame = frame.dropna(subset=["accuracy", "psnr"]).copy()
+    frame = frame.dropna(subset=["accuracy", what.name]).copy()
     value = frame["value"].map(lambda v: "" if pd.isna(v) else f" {v}") if "value" in frame else ""
     frame["setting"] = frame["defence"].astype(str) + value
-    best = frame["psnr_best"] if "psnr_best" in frame else frame["psnr"]
-    frame["leak"] = best.clip(-CEILING, CEILING)
-    frame["psnr"] = frame["psnr"].clip(-CEILING, CEILING)
-    frame["knows"] = frame["informed"].map(is_true) if "informed" in frame else False
+    worst = f"{what.name}-worst"
+    frame["leak"] = frame[worst] if worst in frame else frame[what.name]
+    frame["informed"] = frame["knows"] != "" if "knows" in frame else False
     return frame
 
 
-def _settings(done: pd.DataFrame) -> pd.DataFrame:
+def _worst(values: pd.Series, what: Measure) -> float:
+    return float(values.max() if what.high else values.min())
+
+
+def _gallery(grid: Grid, what: Measure) -> list[Tile]:
+    return tiles(grid.folder, grid.scores, what, GALLERY)
+
+
+def _settings(done: pd.DataFrame, what: Measure) -> pd.DataFrame:
     """One line a setting: its accuracy, the worst leak of all attacks, and of those that do not know."""
     rows = []
     for name, part in done.groupby("setting", sort=False):
-        blind = part[~part["knows"]]
+        unaware = part[~part["informed"]]
         rows.append(
             {
                 "name": name,
                 "defence": part["defence"].iloc[0],
                 "accuracy": part["accuracy"].mean(),
-                "leak": part["leak"].max(),
-                "blind": blind["leak"].max() if len(blind) else math.nan,
-                "tested": bool(part["knows"].any()),
+                "leak": _worst(part["leak"], what),
+                "unaware": _worst(unaware["leak"], what) if len(unaware) else math.nan,
+                "tested": bool(part["informed"].any()),
             }
         )
     return pd.DataFrame(rows)
@@ -84,7 +97,7 @@ def _settings(done: pd.DataFrame) -> pd.DataFrame:
 def _compared(done: pd.DataFrame, what: Measure) -> tuple[str, Sequence[Chart], Sequence[Table]]:
     if done.empty:
         return "", (), ()
-    points = with_front(_settings(done), what)
+    points = with_front(_settings(done, what), what)
     words = (
         "Every setting by its accuracy and by the best reconstruction that any attack got from it. "
         "On the Pareto front no other setting is more accurate and leaks less."
@@ -93,16 +106,16 @@ def _compared(done: pd.DataFrame, what: Measure) -> tuple[str, Sequence[Chart], 
         (
             row["name"],
             percent(row["accuracy"]),
-            marked(row["blind"], what),
+            marked(row["unaware"], what),
             marked(row["leak"], what) if row["tested"] else "not tried",
             "yes" if row["front"] else "",
         )
-        for _, row in points.sort_values("leak", kind="stable").iterrows()
+        for _, row in points.sort_values("leak", ascending=what.high, kind="stable").iterrows()
     ]
     columns = (
         "setting",
         "accuracy",
-        "best PSNR, does not know",
+        f"worst {what.word}, does not know",
         "knows the defence",
         "on the front",
     )
@@ -111,13 +124,13 @@ def _compared(done: pd.DataFrame, what: Measure) -> tuple[str, Sequence[Chart], 
 
 
 def _curves(done: pd.DataFrame) -> list[Chart]:
-    needed = {"m", "rmse", "attack"}
+    needed = {"m", "relative-error", "attack"}
     if done.empty or not needed <= set(done.columns):
         return []
     finite = done[done["m"].map(lambda m: pd.notna(m) and math.isfinite(m))]
-    batches = sorted(finite["batch_size"].unique()) if "batch_size" in finite else []
+    batches = sorted(finite["batch"].unique()) if "batch" in finite else []
     return [
-        ppc_curves(finite[finite["batch_size"] == batch], "rmse", f"batch size {batch}")
+        ppc_curves(finite[finite["batch"] == batch], "relative-error", f"batch size {batch}")
         for batch in batches
     ]
 
@@ -126,48 +139,49 @@ def _caps(grid: Grid) -> list[Table]:
     frame = grid.cap
     if frame.empty:
         return []
-    shown = [name for name in frame.columns if name.startswith("cap_")]
-    keys = [name for name in ("defence", "attack", "informed", "batch_size") if name in frame]
+    shown = [name for name in frame.columns if name.startswith("cap-")]
+    keys = [name for name in ("defence", "attack", "knows", "batch") if name in frame]
     rows = [
         (
-            *(knows(row[key]) if key == "informed" else row[key] for key in keys),
+            *(knows(row[key]) if key == "knows" else row[key] for key in keys),
             percent(row["accuracy"]),
             *(f"{row[name]:.3f}" for name in shown),
         )
         for _, row in frame.iterrows()
     ]
-    columns = (*(k.replace("_", " ") for k in keys), "accuracy", *(n[4:] for n in shown))
+    columns = (*keys, "accuracy", *(n[4:] for n in shown))
     numbers = frozenset(range(len(keys), len(columns)))
     return [Table("CAP by defence and attack", columns, rows, numbers)]
 
 
 def _informed(done: pd.DataFrame, what: Measure) -> list[Table]:
-    if done.empty or not done["knows"].any():
+    if done.empty or not done["informed"].any():
         return []
     rows = []
     for defence, part in done.groupby("defence", sort=False):
-        if part["knows"].any():
-            sides = [part[part["knows"] == side] for side in (False, True)]
+        if part["informed"].any():
+            sides = [part[part["informed"] == side] for side in (False, True)]
             cells = [
                 cell
                 for side in sides
                 for cell in (
                     ", ".join(sorted(side["attack"].unique())),
-                    marked(side["leak"].max(), what),
+                    marked(_worst(side["leak"], what), what),
                 )
             ]
             rows.append((defence, *cells))
-    columns = ("defence", "does not know", "best PSNR", "knows", "best PSNR")
-    return [Table("The best reconstruction over all values", columns, rows, frozenset({2, 4}))]
+    worst = f"worst {what.word}"
+    columns = ("defence", "does not know", worst, "knows", worst)
+    return [Table("The worst victim over all values", columns, rows, frozenset({2, 4}))]
 
 
 def _cells(grid: Grid) -> list[Table]:
     frame = grid.results
-    shown = [name for name in SHOWN if name in frame]
+    names = map(str, frame.columns)
+    shown = [name for name in names if not name.endswith("-blind") and name != "parameter"]
     rows = [tuple(shown_as(row[name]) for name in shown) for _, row in frame.head(CELLS).iterrows()]
     caption = f"{len(rows)} of {len(frame)} cells"
-    words = [name.replace("_", " ") for name in shown]
-    return [Table(caption, words, rows)] if rows else []
+    return [Table(caption, shown, rows)] if rows else []
 
 
 def _blocks(grid: Grid) -> list[Block]:
@@ -185,25 +199,26 @@ def _blocks(grid: Grid) -> list[Block]:
 
 def verdict_of_sweep(grid: Grid) -> Verdict:
     """Whether some defence holds, against whom, and at what price."""
-    done, what = finished(grid), measure("psnr")
+    what = measure_of(grid)
+    done = finished(grid, what)
     if done.empty:
         return Verdict("grey", ("No cell of this sweep has finished yet.",))
-    settings = _settings(done)
+    settings = _settings(done, what)
     bare = settings[settings["defence"] == "none"]
     defended = settings[settings["defence"] != "none"]
     if defended.empty:
-        best = what.shown(bare["leak"].max())
+        best = what.shown(_worst(bare["leak"], what))
         return Verdict("grey", (f"No defence was tried; without one an attack reached {best}.",))
     holds = defended[~defended["leak"].map(what.crosses)]
-    blind = defended[~defended["blind"].map(what.crosses)]
+    unaware = defended[~defended["unaware"].map(what.crosses)]
     sure = holds[holds["tested"]]
     light: Light = "green" if len(sure) else "amber" if len(holds) else "red"
     first = (
-        f"Of {len(defended)} defended settings, {len(blind)} keep every reconstruction of attackers who "
-        f"do not know the defence at or below {what.shown(what.bound)}, and {len(sure)} those of "
+        f"Of {len(defended)} defended settings, {len(unaware)} keep every reconstruction of attackers who "
+        f"do not know the defence within {what.shown(what.bound)}, and {len(sure)} those of "
         "attackers who do."
     )
-    worst = done.sort_values("leak", ascending=False, kind="stable").iloc[0]
+    worst = done.sort_values("leak", ascending=not what.high, kind="stable").iloc[0]
     second = (
         f"The best reconstruction, {what.shown(worst['leak'])}, came from {worst['setting']} with the "
         f"attack {worst['attack']}"

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from fedpriv.metrics.tradeoff import ppc
-from fedpriv.report.leakage import SPELLED, Measure, grouped
+from fedpriv.report.leakage import Measure, grouped, measure
 from fedpriv.report.reading import Run
 
 MARKS = ("circle", "square", "diamond", "triangle-up", "x", "star", "cross", "hexagon")
@@ -119,7 +119,7 @@ def ppc_curves(cells: pd.DataFrame, metric: str, about: str) -> Chart:
     top = 1.05 * float(cells["m"].max()) if len(cells) else 3.0
     layout = {
         "xaxis": {"title": {"text": "m = log₁₀(‖B‖/‖E‖ + 1)"}, "range": [0, top]},
-        "yaxis": {"title": {"text": f"distance ({SPELLED.get(metric, metric)})"}},
+        "yaxis": {"title": {"text": f"distance ({measure(metric).word})"}},
         "yaxis2": {
             "title": {"text": "accuracy"},
             "overlaying": "y",

@@ -13,6 +13,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+
 class Point(Protocol):
     """One run: what it learned, and how wrong its strongest attacker stays."""
 

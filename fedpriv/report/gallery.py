@@ -3,19 +3,16 @@
 import base64
 import io
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from PIL import Image
 
-from fedpriv.evidence.claims import Reconstruction
-from fedpriv.evidence.truth import Truth
-from fedpriv.metrics.matching import assignment
+from fedpriv.catalogue import METRICS
+from fedpriv.evidence.claims import Reconstruction, load_claim
 from fedpriv.report.blocks import Tile
 from fedpriv.report.leakage import Measure, measure
-from fedpriv.report.reading import Run
 from fedpriv.runfolder import RunFolder
 
 Parts = tuple[tuple[str, str], ...]  # a word and a picture each
@@ -24,32 +21,38 @@ VICTIM = ("folder", "attack", "round", "node")
 LARGEST = 128  # pixels of a side; larger pictures are shown smaller
 
 
-def tiles(run: Run, what: Measure, most: int, named: bool = False) -> list[Tile]:
-    """The `most` worst leaks of a run, worst first; guesses whose truth is gone are left out."""
-    if what.name not in run.scores.columns:
+def tiles(
+    folder: RunFolder, scores: pd.DataFrame, what: Measure, most: int, name: str = ""
+) -> list[Tile]:
+    """The `most` worst leaks, worst first; guesses whose truth is gone are left out.
+
+    `name` is the run's, where a page shows several.
+    """
+    if what.name not in scores.columns:
         return []
-    scores = what.worst_first(run.scores.dropna(subset=[what.name]))
-    victims = scores.drop_duplicates([name for name in VICTIM if name in scores])
-    pairs = Pairs(run.folder)
+    scores = what.worst_first(scores.dropna(subset=[what.name]))
+    victims = scores.drop_duplicates([key for key in VICTIM if key in scores])
+    pairs = Pairs(folder)
     there = victims[[pairs.guesses(row).exists() for _, row in victims.iterrows()]]
     if there.empty:
-        return [sheet for _, row in victims.iterrows() for sheet in sheets(run, row, named)][:most]
+        shown = [tile for _, row in victims.iterrows() for tile in sheets(folder, row, name)]
+        return shown[:most]
     found: list[Tile] = []
-    for _, row in scores.merge(there[[name for name in VICTIM if name in there]]).iterrows():
+    for _, row in scores.merge(there[[key for key in VICTIM if key in there]]).iterrows():
         if len(found) >= most:
             break
         parts = pairs.of(row)
         if parts:
-            found.append(Tile(caption(run, row, named), parts))
+            found.append(Tile(caption(row, name), parts))
     return found
 
 
-def sheets(run: Run, row: pd.Series, named: bool) -> Iterator[Tile]:
-    """The picture of a victim's samples in a row over their reconstructions, when a run saved just that."""
-    path = run.folder.attacks / str(row["attack"]) / f"{row['round']}-{row['node']}.png"
+def sheets(folder: RunFolder, row: pd.Series, name: str) -> Iterator[Tile]:
+    """The picture of a victim's samples in a row over their reconstructions, when only that was kept."""
+    path = folder.picture_file(str(row["attack"]), f"{row['round']}-{row['node']}")
     if path.exists():
         words = "samples over their reconstructions"
-        yield Tile("at worst " + caption(run, row, named), ((words, file_uri(path)),))
+        yield Tile("at worst " + caption(row, name), ((words, file_uri(path)),))
 
 
 class Pairs:
@@ -63,25 +66,29 @@ class Pairs:
         """Words and data URIs for one row of the scores; nothing when there is no picture."""
         path = self.guesses(row)
         if path not in self._read:
-            truth = RunFolder(path.parents[2]).truth / path.name
-            self._read[path] = dict(self._victim(path, truth))
-        return self._read[path].get(int(row.get("sample", -1)), ())
+            self._read[path] = dict(self._victim(path, self.place(row)))
+        return self._read[path].get(int(row.get("victim", -1)), ())
+
+    def place(self, row: pd.Series) -> RunFolder:
+        """The folder of a row's victim: a cell of a sweep or an audit has its own."""
+        below = row.get("folder")
+        return self.folder.below(str(below)) if isinstance(below, str) and below else self.folder
 
     def guesses(self, row: pd.Series) -> Path:
-        """The file of a row's victim."""
-        place = RunFolder(self.folder.path / str(row.get("folder", "")))
-        return place.attacks / str(row["attack"]) / f"{row['round']}-{row['node']}.npz"
+        """The file of a row's claim."""
+        return self.place(row).claim_file(str(row["attack"]), f"{row['round']}-{row['node']}")
 
-    def _victim(self, guesses: Path, original: Path) -> Iterator[tuple[int, Parts]]:
-        if not guesses.exists() or not original.exists():
+    def _victim(self, guesses: Path, folder: RunFolder) -> Iterator[tuple[int, Parts]]:
+        truth = folder.truth_of(guesses.stem)
+        if not guesses.exists() or truth is None:
             return
-        found, truth = Reconstruction.load(guesses), Truth.load(original)
-        guess, real, trained = (
-            replace(found, x=x).pixels[0] for x in (found.x, truth.x[None], truth.trained[None])
-        )
-        if guess.dim() != 4 or guess.shape[1:] != real.shape[1:]:
+        found = load_claim(guesses)
+        if not isinstance(found, Reconstruction) or found.x.shape[2:] != truth.x.shape[1:]:
             return
-        for g, t in zip(*(side.tolist() for side in assignment(guess, real)), strict=True):
+        if found.x.dim() != 5:
+            return
+        guess, real, trained = found.pixels[0], *map(found.as_pixels, (truth.x, truth.trained))
+        for g, t in zip(*(side.tolist() for side in found.pairs(truth)), strict=True):
             pictures = [("original", real[t])]
             if not trained[t].equal(real[t]):
                 pictures.append(("as trained on", trained[t]))
@@ -91,23 +98,27 @@ class Pairs:
             yield int(truth.indices[t]), uris
 
 
-def caption(run: Run, row: pd.Series, named: bool) -> str:
+def caption(row: pd.Series, name: str) -> str:
     """`PSNR 31.2 dB · SSIM 0.91 · client 3, round 1 · dlg`."""
     figures = " · ".join(
-        f"{what.word} {what.shown(float(row[what.name]))}" for what in map(measure, _metrics(row))
+        f"{what.word} {what.shown(float(row[what.name]))}" for what in _measured(row)
     )
     where = f"client {row['node']}, round {row['round']}"
-    if "batch" in row:
+    if "batch" in row and pd.notna(row["batch"]):
         where += f", batch {row['batch']}"
-    return " · ".join([figures, where, str(row["attack"]), *([run.name] if named else [])])
+    setting = f"{row['defence']} {row['value']}" if "defence" in row else ""
+    setting = setting.replace(" nan", "")
+    return " · ".join(part for part in (figures, where, str(row["attack"]), setting, name) if part)
 
 
-def _metrics(row: pd.Series) -> Iterator[str]:
-    for name in ("psnr", "ssim", "rmse", "mse"):
-        if name in row and pd.notna(row[name]):
-            yield name
-            if name == "ssim":
-                return
+def _measured(row: pd.Series) -> list[Measure]:
+    """The metrics of samples that a caption names: those with a bound, else the first one."""
+    found = [
+        measure(name)
+        for name in METRICS
+        if name in row and pd.notna(row[name]) and METRICS.build(name).of == "sample"
+    ]
+    return [what for what in found if what.bound is not None] or found[:1]
 
 
 def file_uri(path: Path) -> str:

@@ -1,6 +1,5 @@
 """How much leaked: which way a metric is bad, the worst victim, medians with bootstrap intervals."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -8,13 +7,10 @@ import numpy as np
 import pandas as pd
 
 from fedpriv.catalogue import METRICS
+from fedpriv.metrics.images import CEILING
 from fedpriv.metrics.intervals import bootstrap
+from fedpriv.metrics.metric import Metric
 
-# What a person can recognise, where the scenario sets no gate of its own.
-DEFAULT_BOUNDS = {"psnr": 20.0, "ssim": 0.5}
-SPELLED = {"psnr": "PSNR", "ssim": "SSIM", "rmse": "rMSE", "mse": "MSE"}
-# A perfect copy has an infinite PSNR; axes and means need a number.
-CEILING = 60.0
 DRAWS = 200_000  # of one interval: many victims need fewer resamples
 
 
@@ -23,26 +19,34 @@ class Measure:
     """A metric of a report: its name, which way is worse, and the worst that is allowed."""
 
     name: str
-    high: bool = True  # whether a high value means leakage
-    unit: str = ""
+    metric: Metric
     bound: float | None = None
 
     @property
     def word(self) -> str:
         """Its name as people write it."""
-        return SPELLED.get(self.name, self.name)
+        return self.metric.said or self.name
+
+    @property
+    def high(self) -> bool:
+        """Whether a high value means leakage."""
+        return self.metric.leaks == "high"
+
+    @property
+    def unit(self) -> str:
+        return self.metric.unit
+
+    @property
+    def blind(self) -> str:
+        """The column that holds the blind guess's values."""
+        return f"{self.name}-blind"
 
     def shown(self, value: float | None) -> str:
-        if value is None or math.isnan(value):
-            return "–"
-        unit = f" {self.unit}" if self.unit else ""
-        return f"{value:.1f}{unit}" if self.unit == "dB" else f"{value:.3f}{unit}"
+        return self.metric.shown(value)
 
     def crosses(self, value: float) -> bool:
         """Whether a value is worse than the bound allows."""
-        if self.bound is None:
-            return False
-        return value > self.bound if self.high else value < self.bound
+        return self.bound is not None and self.metric.beyond(value, self.bound)
 
     def near(self, value: float) -> bool:
         """Whether a value lies within a quarter of the bound."""
@@ -64,6 +68,7 @@ class Summary:
     low: float
     high: float
     worst: float
+    blind: float  # the median of the blind guess; nan when there is none
     over: int
     share: float
     share_low: float
@@ -73,28 +78,29 @@ class Summary:
 def measures(scores: pd.DataFrame, gate: Mapping[str, float] | None = None) -> list[Measure]:
     """The metrics that the scores hold, the gate's first, then in the catalogue's order."""
     gate = gate or {}
-    found = [name for name in METRICS if name in scores.columns and scores[name].notna().any()]
-    found.sort(key=lambda name: name not in gate)
+    names = dict.fromkeys((*METRICS, *gate))
+    found = [name for name in names if name in scores.columns and scores[name].notna().any()]
+    found.sort(key=lambda name: (name not in gate, METRICS.build(name).bound is None))
     return [measure(name, gate) for name in found]
 
 
 def measure(name: str, gate: Mapping[str, float] | None = None) -> Measure:
     built = METRICS.build(name)
-    bound = (gate or {}).get(name, DEFAULT_BOUNDS.get(name))
-    return Measure(name, built.leaks == "high", built.unit, bound)
+    return Measure(name, built, (gate or {}).get(name, built.bound))
 
 
 def clipped(values: pd.Series) -> np.ndarray:
-    """The numbers of a column, an infinite one as the ceiling."""
+    """The numbers of a column; a perfect copy of an old folder, which is infinite, as the ceiling."""
     plain = values.dropna().to_numpy(dtype=float)
     return np.clip(plain, -CEILING, CEILING)
 
 
-def summary(values: pd.Series, what: Measure) -> Summary | None:
-    """The numbers of a group; None when nothing was measured."""
-    plain = clipped(values)
+def summary(rows: pd.DataFrame, what: Measure) -> Summary | None:
+    """The numbers of a group of scores; None when nothing was measured."""
+    plain = clipped(rows[what.name]) if what.name in rows else np.empty(0)
     if not plain.size:
         return None
+    blind = clipped(rows[what.blind]) if what.blind in rows else np.empty(0)
     over = np.array([what.crosses(value) for value in plain], dtype=float)
     resamples = max(200, min(2000, DRAWS // plain.size))
     low, high = bootstrap(plain, np.median, resamples=resamples)
@@ -105,6 +111,7 @@ def summary(values: pd.Series, what: Measure) -> Summary | None:
         low=low,
         high=high,
         worst=float(plain.max() if what.high else plain.min()),
+        blind=float(np.median(blind)) if blind.size else np.nan,
         over=int(over.sum()),
         share=float(over.mean()),
         share_low=share_low,
@@ -120,6 +127,6 @@ def grouped(
     if scores.empty or not present or what.name not in scores.columns:
         return
     for found, rows in scores.groupby(present, sort=True, dropna=False):
-        numbers = summary(rows[what.name], what)
+        numbers = summary(rows, what)
         if numbers is not None:
             yield found, numbers

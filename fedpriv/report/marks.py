@@ -18,12 +18,8 @@ def marked(value: float, what: Measure) -> Cell:
 
 
 def knows(value: object) -> str:
-    """The words for an `informed` cell of a table."""
-    return "knows the defence" if is_true(value) else "does not know it"
-
-
-def is_true(value: object) -> bool:
-    return str(value).lower() in ("true", "1", "1.0", "yes")
+    """The words for a `knows` cell of a table: a plugin's name, or nothing."""
+    return f"knows {value}" if value else "does not know it"
 
 
 def with_front(points: pd.DataFrame, what: Measure) -> pd.DataFrame:

@@ -1,8 +1,7 @@
 """What a report is made of: the files of run folders and sweeps, read once and made uniform."""
 
-import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,9 @@ import pandas as pd
 from fedpriv.errors import BadFolder
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
-from fedpriv.scenario.sections import Spec
-
-# Tables and pictures that some scenarios end in, beside what every run has.
-SUMMARIES, PICTURES = ("summary", "pareto"), ("pareto.png",)
+from fedpriv.scenario.sections import spelled
+from fedpriv.sweepfolder import SweepFolder
+from fedpriv.tables import read_table
 
 
 @dataclass(frozen=True)
@@ -54,11 +52,13 @@ class Grid:
     """One sweep folder: a row for every cell, and the CAP table when there is one."""
 
     name: str
-    path: Path
+    folder: SweepFolder
     results: pd.DataFrame
     cap: pd.DataFrame
+    scores: pd.DataFrame
     scenario_text: str = ""
     environment: dict[str, Any] = field(default_factory=dict)
+    gate: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -78,38 +78,35 @@ def read_material(paths: Sequence[Path]) -> Material:
     for path in paths:
         if not path.is_dir():
             raise BadFolder(f"'{path}' is no folder; give run folders or the folder of a sweep.")
+        if SweepFolder(path).exists():
+            grids.append(_grid(SweepFolder(path)))
+            continue
         below = list(_below(path))
-        if not below and not (path / "results.csv").exists():
+        if not below:
             raise BadFolder(
                 f"'{path}' holds neither a run (scenario.toml, rounds.jsonl) nor a sweep "
                 "(results.csv); give the folder that `fedpriv run` or `fedpriv sweep` named."
             )
-        if (path / "results.csv").exists():
-            grids.append(_grid(path))
-            continue
         runs += [_run(folder, name) for folder, name in below]
+    folders = [RunFolder(path) for path in paths]
     summaries = [
-        (f"{path.resolve().name}: {name}", found)
-        for path in paths
-        for name in SUMMARIES
-        if not (found := table(path / f"{name}.csv")).empty
+        (f"{file.parent.resolve().name}: {file.stem}", found)
+        for folder in folders
+        for file in (folder.summary_file, folder.pareto_file)
+        if not (found := read_table(file)).empty
     ]
-    pictures = [path / name for path in paths for name in PICTURES if (path / name).exists()]
+    pictures = [folder.pareto_picture for folder in folders if folder.pareto_picture.exists()]
     return Material(_distinct(runs), grids, summaries, pictures)
 
 
 def _below(path: Path) -> Iterator[tuple[RunFolder, str]]:
     """The run at `path`, or the variants right below it."""
-    if _is_run(path):
+    if RunFolder(path).exists():
         yield RunFolder(path), path.resolve().name
         return
     for folder in sorted(path.iterdir()):
-        if folder.is_dir() and _is_run(folder):
+        if folder.is_dir() and RunFolder(folder).exists():
             yield RunFolder(folder), folder.name
-
-
-def _is_run(path: Path) -> bool:
-    return (path / "scenario.toml").exists() and (path / "rounds.jsonl").exists()
 
 
 def _run(folder: RunFolder, name: str) -> Run:
@@ -117,24 +114,26 @@ def _run(folder: RunFolder, name: str) -> Run:
         name=name,
         folder=folder,
         scenario=folder.scenario(),
-        environment=_json(folder.environment_file, {}),
+        environment=folder.environment(),
         rounds=folder.rounds(),
-        scores=table(folder.scores_file),
-        partition=table(folder.partition_file),
-        findings=_json(folder.path / "preflight.json", []),
-        audit=_json(folder.path / "audit.json", {}),
+        scores=folder.scores(),
+        partition=read_table(folder.partition_file),
+        findings=folder.findings(),
+        audit=folder.verdict(),
     )
 
 
-def _grid(path: Path) -> Grid:
-    scenario = path / "scenario.toml"
+def _grid(folder: SweepFolder) -> Grid:
+    file = folder.scenario_file
     return Grid(
-        name=path.resolve().name,
-        path=path,
-        results=table(path / "results.csv"),
-        cap=table(path / "cap.csv"),
-        scenario_text=scenario.read_text("utf-8") if scenario.exists() else "",
-        environment=_json(path / "environment.json", {}),
+        name=folder.path.resolve().name,
+        folder=folder,
+        results=folder.results(),
+        cap=folder.cap(),
+        scores=folder.scores(),
+        scenario_text=file.read_text("utf-8") if file.exists() else "",
+        environment=folder.environment(),
+        gate=folder.scenario().gate if file.exists() else {},
     )
 
 
@@ -149,32 +148,3 @@ def _distinct(runs: list[Run]) -> list[Run]:
         seen[name] += 1
         result.append(replace(run, name=name if seen[name] == 1 else f"{name} ({seen[name]})"))
     return result
-
-
-def table(path: Path) -> pd.DataFrame:
-    """A CSV file with column names in one spelling; empty when the file is not there."""
-    if not path.exists():
-        return pd.DataFrame()
-    try:
-        frame = pd.read_csv(path)
-    except pd.errors.EmptyDataError:
-        return pd.DataFrame()
-    except (OSError, UnicodeDecodeError, pd.errors.ParserError) as error:
-        raise BadFolder(f"'{path}' cannot be read as CSV: {error}.") from error
-    return frame.rename(columns=lambda name: str(name).strip().replace("-", "_").replace(" ", "_"))
-
-
-def _json(path: Path, default: Any) -> Any:
-    if not path.exists():
-        return default
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise BadFolder(f"'{path}' cannot be read as JSON: {error}.") from error
-    return found if isinstance(found, type(default)) else default
-
-
-def spelled(spec: Spec) -> str:
-    """`pruning(fraction=0.05)`."""
-    options = ", ".join(f"{key}={value}" for key, value in spec.options.items())
-    return f"{spec.name}({options})" if options else spec.name

@@ -31,7 +31,7 @@ class Verdict:
 
 def light_of(scores: pd.DataFrame, what: Measure | None) -> Light:
     """Red when a victim is worse than the bound, amber within a quarter of it, grey unmeasured."""
-    numbers = summary(scores[what.name], what) if what is not None else None
+    numbers = summary(scores, what) if what is not None else None
     if what is None or numbers is None or what.bound is None:
         return "grey"
     if numbers.over:
@@ -46,10 +46,12 @@ def verdict_of_runs(runs: list[Run], scores: pd.DataFrame, what: Measure | None)
     """
     if what is None or scores.empty:
         return Verdict("grey", (_untested(runs), _defences(runs), _cost(runs)))
+    if "by" in scores:
+        scores = scores[scores["by"] != "analysis"]  # an analysis is told a part of the secret
     defended = scores["run"].isin([run.name for run in runs if run.scenario.plugins])
     judged, others = (scores[defended], scores[~defended]) if defended.any() else (scores, None)
     leak = _leak(judged, what, len(runs) > 1)
-    if others is not None and (plain := summary(others[what.name], what)):
+    if others is not None and (plain := summary(others, what)):
         leak += f" Without a defence the worst was {what.shown(plain.worst)}."
     return Verdict(light_of(judged, what), (leak, _attackers(runs, judged, what), _cost(runs)))
 
@@ -64,7 +66,7 @@ def _untested(runs: list[Run]) -> str:
 
 
 def _leak(scores: pd.DataFrame, what: Measure, several: bool) -> str:
-    numbers = summary(scores[what.name], what)
+    numbers = summary(scores, what)
     assert numbers is not None  # a Measure is only made of a column that holds numbers
     worst = what.worst_first(scores).iloc[0]
     where = f"client {worst['node']} in round {worst['round']}"
@@ -75,13 +77,23 @@ def _leak(scores: pd.DataFrame, what: Measure, several: bool) -> str:
         f"with the attack {worst['attack']}"
     )
     if what.bound is None:
-        return f"There are {numbers.count} reconstructions; {reached}."
+        return f"There are {numbers.count} {_what(what)}; {reached}."
     side = "above" if what.high else "below"
     return (
-        f"A curious server got {numbers.over} of {numbers.count} reconstructions "
+        f"{_who(scores)} got {numbers.over} of {numbers.count} {_what(what)} "
         f"{side} {what.shown(what.bound)} ({numbers.share:.0%}, 95 % interval "
         f"{numbers.share_low:.0%} to {numbers.share_high:.0%}); {reached}."
     )
+
+
+def _who(scores: pd.DataFrame) -> str:
+    """Who attacked, as a sentence begins."""
+    names = [name for name in dict.fromkeys(scores.get("by", ())) if name]
+    return f"A {' and a '.join(names)}" if names else "A curious server"
+
+
+def _what(what: Measure) -> str:
+    return "reconstructions" if what.metric.of == "sample" else "claims"
 
 
 def _defences(runs: list[Run]) -> str:
@@ -93,11 +105,10 @@ def _defences(runs: list[Run]) -> str:
 
 def _attackers(runs: list[Run], scores: pd.DataFrame, what: Measure) -> str:
     text = _defences(runs)
-    if "informed" not in scores.columns or not any(run.scenario.plugins for run in runs):
+    if "knows" not in scores.columns or not any(run.scenario.plugins for run in runs):
         return text
-    informed = scores["informed"].astype(str).str.lower().isin(("true", "1", "1.0", "yes"))
-    known = summary(scores[what.name][informed], what)
-    unknown = summary(scores[what.name][~informed], what)
+    informed = scores["knows"] != ""
+    known, unknown = summary(scores[informed], what), summary(scores[~informed], what)
     if known is None:
         return f"{text} No attacker who knows the defence was tried."
     if unknown is None:

@@ -1,30 +1,28 @@
 """`fedpriv audit`: train, attack with the standard battery, look for a defence that passes, report."""
 
-import json
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-import pandas as pd
 from rich.console import Console
 
-from fedpriv.attacks.preflight import preflight
 from fedpriv.errors import BadOption, FedprivError
-from fedpriv.files import write_text
-from fedpriv.report.leakage import CEILING, DEFAULT_BOUNDS
 from fedpriv.report.page import write_report
-from fedpriv.report.reading import spelled
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
-from fedpriv.simulations.audit.battery import Cell, cells, methods_on, milestones
+from fedpriv.scenario.sections import spelled
+from fedpriv.simulations.audit.battery import STANDARD, Cell, cells, methods_on, milestones
 from fedpriv.simulations.audit.ladder import Tried, candidates, cheapest
-from fedpriv.simulations.audit.probe import Limits, OutOfTime, Pace, Starts, Trainer, probe
+from fedpriv.simulations.audit.probe import Limits, Pace, probe
+from fedpriv.simulations.federation.exposure import Starts
+from fedpriv.simulations.federation.progress import PlainLines
 from fedpriv.simulations.federation.run import deliberate_threads, simulate
-from fedpriv.simulations.judging.attacking import of_run
-from fedpriv.simulations.judging.gate import Gate, gates_of
-from fedpriv.simulations.judging.scoring import Row
-from fedpriv.strategies.catalogue import SHARING_CODES
+from fedpriv.simulations.judging.findings import Finding, examined, findings_of
+from fedpriv.simulations.judging.gate import Gate, check_gates, default_gates, gates_of
+from fedpriv.simulations.judging.recordings import of_run
+from fedpriv.strategies.catalogue import row_of
+from fedpriv.tables import Row
 
 # The shares of the time after which training, the battery and the defences end; then the page is written.
 TRAINING, BATTERY, LADDER = 0.3, 0.5, 0.95
@@ -59,7 +57,7 @@ class Audit:
     rows: list[Row] = field(default_factory=list)
     left_out: list[dict[str, Any]] = field(default_factory=list)
     tried: list[Tried] = field(default_factory=list)
-    findings: list[dict[str, str]] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     rounds: int = 0
 
     def tell(self, text: str) -> None:
@@ -76,10 +74,7 @@ class Audit:
 
     def worst(self, rows: Iterable[Row]) -> Row | None:
         """The row that is worst by the first gate."""
-        gate = self.gates[0]
-        measured = [row for row in rows if gate.metric in row]
-        side = max if gate.above else min
-        return side(measured, key=lambda row: float(row[gate.metric]), default=None)
+        return self.gates[0].worst(rows)
 
 
 def audit(
@@ -91,15 +86,16 @@ def audit(
     console: Console | None = None,
 ) -> dict[str, Any]:
     """Everything an audit found, also in `audit.json`; its page is `report.html` in the folder."""
-    if scenario.federation.strategy in SHARING_CODES:
+    if row_of(scenario).reply != "update":
         raise BadOption(
-            f"An audit attacks updates, and '{scenario.federation.strategy}' shares codes; "
-            "`fedpriv run` attacks those."
+            f"An audit attacks updates, and strategy '{scenario.federation.strategy}' shares "
+            f"{row_of(scenario).reply}; `fedpriv run` attacks codes."
         )
     if not minutes > 0:
         raise BadOption(f"--minutes must be above 0, got {minutes}.")
     deliberate_threads()
-    gates = gates_of(scenario.gate, fail_if) or gates_of({"psnr": DEFAULT_BOUNDS["psnr"]})
+    gates = gates_of(scenario.gate, fail_if) or default_gates()
+    check_gates(gates, scenario, [method.name for method in STANDARD])
     bounds = {gate.metric: gate.bound for gate in gates}
     plain = replace(
         scenario,
@@ -119,51 +115,59 @@ def audit(
     if work.crossed(work.rows):
         ladder(work)
     found = conclusion(work)
-    write_text(folder.path / "audit.json", json.dumps(found, indent=1) + "\n")
+    folder.write_verdict(found)
     found["report"] = str(write_report([folder.path]))
     return found
+
+
+def in_time(deadline: float, least: int = 1) -> Callable[[dict[str, Any]], bool]:
+    """Whether another round as long as the last one ends before the deadline; `least` rounds in any case."""
+
+    def going_on(record: dict[str, Any]) -> bool:
+        return record["round"] < least or time.monotonic() + record["seconds"] <= deadline
+
+    return going_on
 
 
 def train(work: Audit) -> None:
     """The federation itself, as far as its share of the time goes."""
     rounds = work.scenario.federation.rounds
     work.tell(f"training {work.scenario.name}, {rounds} rounds")
-    show = Trainer(work.console, work.folder, work.starts, milestones(rounds))
-    show.deadline = work.clock.at(TRAINING)
-    try:
-        simulate(work.scenario, work.folder, show)
-    except OutOfTime:
-        work.tell(f"training ends after round {show.done}: its share of the time is used up")
-        state = work.folder.checkpoint_state()
-        work.starts.keep(show.done + 1, state, work.folder.clients)
+    simulate(
+        work.scenario,
+        work.folder,
+        PlainLines(work.console),
+        starts=work.starts,
+        keep=milestones(rounds),
+        going_on=in_time(work.clock.at(TRAINING)),
+    )
     work.rounds = work.folder.last_round()["round"]
+    if work.rounds < rounds:
+        work.tell(f"training ends after round {work.rounds}: its share of the time is used up")
 
 
 def battery(work: Audit) -> None:
     """The cells of the battery in order, as far as time goes."""
-    plugins = work.scenario.plugins
-    wanted = cells(work.scenario, work.starts.rounds)
+    known = [number for number in work.starts.rounds() if number <= work.rounds + 1]
+    wanted = cells(work.scenario, known)
     for index, cell in enumerate(wanted):
-        methods = methods_on(plugins, cell)
-        to_come = sum(len(methods_on(plugins, one)) for one in wanted[index:])
-        place = RunFolder(work.folder.path / "cells" / cell.name)
+        methods = methods_on(work.scenario, cell)
+        to_come = sum(len(methods_on(work.scenario, one)) for one in wanted[index:])
+        place = work.folder.below("cells", cell.name)
         limits = sharing(work, to_come)
         rows, skipped = probe(work.scenario, cell, methods, place, work.starts, work.pace, limits)
         work.left_out += [{"cell": cell.name, "attack": label} for label in skipped]
         if rows:
             add(work, cell, place, rows)
-            work.findings += examined(place, cell)
-    write_text(work.folder.path / "preflight.json", json.dumps(work.findings, indent=1) + "\n")
+            work.findings += in_the_way(place, cell)
+    work.folder.write_findings(work.findings)
 
 
-def examined(place: RunFolder, cell: Cell) -> list[dict[str, str]]:
+def in_the_way(place: RunFolder, cell: Cell) -> list[Finding]:
     """What stands in the way of an attack on a cell's first victim."""
-    seen = of_run(place).observations[0]
     name = f"round {cell.round}, batch {cell.batch or 'as configured'}"
-    return [
-        {"observation": name, "cause": f.cause, "severity": f.severity, "says": f.detail}
-        for f in preflight(seen).findings
-    ]
+    found = findings_of(examined(of_run(place).updates[:1], lambda _: None))
+    return [{**finding, "evidence": [name]} for finding in found]
 
 
 def sharing(work: Audit, attacks: int) -> Limits:
@@ -187,7 +191,7 @@ def add(work: Audit, cell: Cell, place: RunFolder, rows: list[Row]) -> None:
     work.rows += [
         {**row, "run": work.folder.path.name, "batch": batch, "folder": where} for row in rows
     ]
-    write_text(work.folder.scores_file, pd.DataFrame(work.rows).to_csv(index=False))
+    work.folder.write_scores(work.rows)
     worst = work.worst(rows)
     if worst is not None:
         metric = work.gates[0].metric
@@ -213,8 +217,8 @@ def resisted(work: Audit, name: str, defended: Scenario, cell: Cell) -> Tried:
 
     It gets the time it needs: one answer is worth more than five attacks cut short.
     """
-    methods = methods_on(defended.plugins, cell)
-    place = RunFolder(work.folder.path / "defences" / name)
+    methods = methods_on(defended, cell)
+    place = work.folder.below("defences", name)
     plugins = " + ".join(map(spelled, defended.plugins))
     training = sum(record["seconds"] for record in work.folder.rounds())
     room = work.clock.left(LADDER)
@@ -235,16 +239,11 @@ def resisted(work: Audit, name: str, defended: Scenario, cell: Cell) -> Tried:
     worst = work.worst(rows)
     if worst is None:
         return Tried(name, plugins, None, None, why="no time to attack it")
-    value = finite(worst[work.gates[0].metric])
+    value = float(worst[work.gates[0].metric])
     if work.crossed(rows):
         return Tried(name, plugins, value, False, attacked=len(rows))
     why = f"left out: {', '.join(skipped)}" if skipped else ""
     return Tried(name, plugins, value, None if skipped else True, attacked=len(rows), why=why)
-
-
-def finite(value: float) -> float:
-    """A number that JSON can hold: a perfect copy's PSNR is infinite."""
-    return max(-CEILING, min(CEILING, float(value)))
 
 
 def accuracy_with(work: Audit, name: str, defended: Scenario) -> float | None:
@@ -252,17 +251,20 @@ def accuracy_with(work: Audit, name: str, defended: Scenario) -> float | None:
     seconds = sum(record["seconds"] for record in work.folder.rounds())
     if work.clock.left(LADDER) < seconds:
         return None
-    place = RunFolder(work.folder.path / "defences" / f"{name}-trained")
+    place = work.folder.below("defences", f"{name}-trained")
     federation = replace(defended.federation, rounds=work.rounds)
-    show = Trainer(Console(quiet=True), place, Starts(place.path / "starts"), (), least=0)
-    show.deadline = work.clock.at(LADDER)
     work.tell(f"training with {name}, for its accuracy")
     try:
-        simulate(replace(defended, federation=federation), place, show)
-    except (OutOfTime, FedprivError):
+        simulate(
+            replace(defended, federation=federation),
+            place,
+            PlainLines(Console(quiet=True)),
+            going_on=in_time(work.clock.at(LADDER), least=0),
+        )
+    except FedprivError:
         return None
     rounds = place.rounds()
-    return rounds[-1]["accuracy"] if rounds else None
+    return rounds[-1]["accuracy"] if len(rounds) == work.rounds else None
 
 
 def conclusion(work: Audit) -> dict[str, Any]:
@@ -296,6 +298,6 @@ def clients(work: Audit) -> dict[str, dict[str, Any]]:
     for node in sorted({int(row["node"]) for row in work.rows}):
         rows = [row for row in work.rows if int(row["node"]) == node]
         worst = work.worst(rows)
-        value = None if worst is None else finite(worst[work.gates[0].metric])
+        value = None if worst is None else float(worst[work.gates[0].metric])
         found[str(node)] = {"worst": value, "leaks": bool(work.crossed(rows))}
     return found

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fedpriv.scenario import Scenario
-from fedpriv.scenario.sections import Spec
+from fedpriv.scenario.sections import Attack
+from fedpriv.simulations.judging.conditions import informed_of, why_not
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,9 @@ class Method:
     label: str
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    informed: bool = False
+
+    def attack(self, victims: int | None = None) -> Attack:
+        return Attack(name=self.name, victims=victims, options=dict(self.options))
 
     def plain(self, server_round: int) -> dict[str, Any]:
         """Its row of [[attacks]]."""
@@ -26,14 +29,6 @@ STANDARD = (
     Method("quick", "quick", {"tv": 0.01}),
     Method("thorough", "quick", {"tv": 0.001, "steps": 600}),
 )
-# Who knows of a plugin attacks it like this.
-NOISE_AWARE = Method("noise-aware", "noise-aware", informed=True)
-KNOWS = {
-    "spn": Method("spn-aware", "spn-aware", informed=True),
-    "pruning": Method("pruning-aware", "pruning-aware", informed=True),
-    "noise": NOISE_AWARE,
-    "dp": NOISE_AWARE,
-}
 BATCHES = (1, 4, 8)
 
 
@@ -73,8 +68,15 @@ def cells(scenario: Scenario, rounds: Sequence[int]) -> list[Cell]:
     return [Cell(number, batch) for batch in batches for number in numbers]
 
 
-def methods_on(plugins: Sequence[Spec], cell: Cell) -> list[Method]:
-    """The attacks of a cell, quick ones first: the thorough one on single samples only."""
+def methods_on(scenario: Scenario, cell: Cell) -> list[Method]:
+    """The attacks of a cell, quick ones first: the thorough one on single samples only.
+
+    Behind them come all whose row knows one of the scenario's plugins and which have something to do there.
+    """
     standard = STANDARD if cell.batch == 1 else STANDARD[:1]
-    informed = {method.label: method for spec in plugins if (method := KNOWS.get(spec.name))}
-    return [*standard, *informed.values()]
+    informed = [
+        Method(name.replace(":", "."), name)
+        for name in informed_of(scenario)
+        if why_not(name, scenario) is None
+    ]
+    return [*standard, *informed]

@@ -1,26 +1,14 @@
 """`fedpriv scenarios` and `fedpriv list`."""
 
 from collections.abc import Mapping
-from enum import StrEnum
+from dataclasses import fields
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from fedpriv.registry import Entry
-
 out = Console()
-
-
-class Kind(StrEnum):
-    plugins = "plugins"
-    attacks = "attacks"
-    strategies = "strategies"
-    models = "models"
-    data = "data"
-    metrics = "metrics"
-    malicious = "malicious"
 
 
 def scenarios() -> None:
@@ -39,24 +27,41 @@ def scenarios() -> None:
     out.print(table)
 
 
-def listing(kind: Annotated[Kind, typer.Argument(help="What to list.")]) -> None:
+def listing(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="plugins, attacks, strategies, malicious, models, data, metrics or autoencoders."
+        ),
+    ],
+    name: Annotated[
+        str | None, typer.Argument(help="One part, by its name or pkg.module:Name.")
+    ] = None,
+) -> None:
     """What there is of a kind, one line each, with the paper it comes from."""
-    from fedpriv.attacks.catalogue import ATTACKS
-    from fedpriv.catalogue import DATASETS, METRICS, MODELS
-    from fedpriv.clients.catalogue import PLUGINS
-    from fedpriv.strategies.catalogue import STRATEGIES
-    from fedpriv.strategies.malicious.catalogue import MALICIOUS
+    from fedpriv.errors import BadOption
+    from fedpriv.scenario.binding import nearest
+    from fedpriv.simulations.registries import registries
 
-    registries: dict[Kind, Mapping[str, Entry[Any]]] = {
-        Kind.plugins: PLUGINS,
-        Kind.attacks: ATTACKS,
-        Kind.strategies: STRATEGIES,
-        Kind.models: MODELS,
-        Kind.data: DATASETS,
-        Kind.metrics: METRICS,
-        Kind.malicious: MALICIOUS,
-    }
-    table = Table("name", "what it is", "paper")
-    for name, entry in registries[kind].items():
-        table.add_row(name, entry.summary, entry.paper)
+    known = registries()
+    if kind not in known:
+        raise BadOption(
+            f"There is no list of '{kind}'.{nearest(kind, known)} Choose from: {', '.join(known)}."
+        )
+    registry = known[kind]
+    rows = {name: registry[name]} if name else dict(registry.items())
+    besides = [f.name for f in fields(registry.row) if f.name not in ("build", "summary", "paper")]
+    table = Table("name", "what it is", "paper", *besides)
+    for own, entry in rows.items():
+        said = (spelled(getattr(entry, field)) for field in besides)
+        table.add_row(own, entry.summary, entry.paper, *said)
     out.print(table)
+
+
+def spelled(value: Any) -> str:
+    """What a row says, in a cell."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={item}" for key, item in value.items())
+    if isinstance(value, tuple | list):
+        return ", ".join(map(str, value))
+    return "" if value is None else str(value)

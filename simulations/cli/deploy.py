@@ -89,16 +89,23 @@ def run(
     profile: Annotated[str | None, typer.Option(help="One of the scenario's profiles.")] = None,
     resume: Annotated[bool, typer.Option(help="Continue the run in --out.")] = False,
     detach: Annotated[bool, typer.Option(help="Submit and return at once.")] = False,
+    fail_if: Annotated[
+        list[str] | None, typer.Option(help="Exit with 1 if any score is worse: 'psnr>20'.")
+    ] = None,
     file: File = FILE,
     folder: Folder = FOLDER,
     engine: Engine = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
-    """Submit a scenario to the running federation and report the run's real status."""
+    """Submit a scenario to the running federation; attack, judge and report what came of it."""
     from fedpriv.errors import BadFolder
     from fedpriv.runfolder import RunFolder, new_folder
     from fedpriv.scenario import read
+    from fedpriv.simulations.checks import check
+    from fedpriv.simulations.cli.ending import finish, print_leaks, stopped, told_on
+    from fedpriv.simulations.cli.tables import finite
     from fedpriv.simulations.deploy.submission import carried_out, fitted, submitted
+    from fedpriv.simulations.judging.gate import gates_of
 
     def tell(line: str) -> None:
         err.print(line, highlight=False, soft_wrap=True)
@@ -108,18 +115,25 @@ def run(
     chosen = read(scenario, settings or [], profile)
     started = engine_of(engine, file, folder)
     chosen = fitted(started, chosen, tell)
+    gates = gates_of(chosen.gate, fail_if or [])
+    check(chosen, gates)
     place = RunFolder(target) if target else new_folder(chosen.name)
     number = submitted(started, chosen, place.path, resume=resume)
     tell(f"run {number} -> {place.path}")
     if detach:
         return
-    results = carried_out(started, number, chosen, place, tell)
+    try:
+        results = carried_out(started, number, chosen, place, tell, told_on(err))
+    except KeyboardInterrupt:
+        again = f"fedpriv deploy status; the federation goes on with run {number}"
+        raise stopped(gates, again) from None
     if as_json:
-        typer.echo(json.dumps(results))
-        return
-    for row in results.get("scores", []):
-        tell(f"{row['attack']}  round {row['round']}  client {row['node']}  {row['psnr']:.1f} dB")
-    out.print(f"run {number}: {results['status']}; run folder: {place.path}", soft_wrap=True)
+        typer.echo(json.dumps(finite(results)))
+    else:
+        print_leaks(chosen.name, results, out, err)
+        out.print(f"run {number}: {results['status']}; run folder: {place.path}", soft_wrap=True)
+        out.print(f"report: {results['report']}", highlight=False, soft_wrap=True)
+    finish(gates, results.get("scores", []), bool(results.get("partial")))
 
 
 @app.command()

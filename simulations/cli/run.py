@@ -45,8 +45,8 @@ def run(
         chosen = read(scenario or "quickstart", settings or [], profile)
     place = RunFolder(folder) if folder else new_folder(chosen.name)
 
-    from fedpriv.simulations.federation.progress import show_on
     from fedpriv.simulations.cli.ending import finish, stopped, told_on
+    from fedpriv.simulations.federation.progress import show_on
     from fedpriv.simulations.judging.gate import gates_of
     from fedpriv.simulations.pipeline import run_all
 

@@ -99,6 +99,8 @@ def search(
         race=not in_full,
         seed=seed,
     )
+    from fedpriv.errors import Interrupted
+
     with _shown(err) as progress:
         try:
             found = search_policies(
@@ -116,8 +118,7 @@ def search(
                 found, subject, file, verify, verified, attacked, progress
             )
         except KeyboardInterrupt:
-            err.print("interrupted; the same command goes on with it.", highlight=False)
-            raise typer.Exit(130) from None
+            raise Interrupted("Interrupted. The same command goes on with it.") from None
     if as_json:
         typer.echo(json.dumps(json.loads(file.read_text(encoding="utf-8"))))
         return

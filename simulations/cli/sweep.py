@@ -31,7 +31,9 @@ def sweep(
     ] = None,
     fail_if: Annotated[
         list[str] | None,
-        typer.Option(help="Exit with 1 if no defended setting keeps all victims within: 'psnr>20'."),
+        typer.Option(
+            help="Exit with 1 if no defended setting keeps all victims within: 'psnr>20'."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the tables as JSON.")] = False,
 ) -> None:

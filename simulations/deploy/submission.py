@@ -13,9 +13,9 @@ from fedpriv.scenario import Scenario
 from fedpriv.simulations.deploy.control import Control, Status
 from fedpriv.simulations.federation.follow import following
 from fedpriv.simulations.federation.progress import described
-from fedpriv.simulations.judging.attacking import Failure, attack_run
-from fedpriv.simulations.judging.scoring import Row
-from fedpriv.simulations.judging.sums import join_truths
+from fedpriv.simulations.judging.attacking import Tell as TellOfAttacks
+from fedpriv.simulations.judging.attacking import silent
+from fedpriv.simulations.pipeline import concluded, judge
 
 Tell = Callable[[str], None]
 
@@ -61,9 +61,17 @@ def submitted(engine: Engine, scenario: Scenario, out: Path, *, resume: bool = F
 
 
 def carried_out(
-    engine: Engine, run: int, scenario: Scenario, folder: RunFolder, tell: Tell
+    engine: Engine,
+    run: int,
+    scenario: Scenario,
+    folder: RunFolder,
+    tell: Tell,
+    tell_attacks: TellOfAttacks = silent,
 ) -> dict[str, Any]:
-    """What came of a run; WorkFailed with the last words of the ServerApp when it failed."""
+    """What came of a run, attacked and judged as a simulated one, with its page.
+
+    WorkFailed with the last words of the ServerApp when it failed.
+    """
     with following(folder, scenario):
         status = finished(engine, run, folder, scenario.federation.rounds, tell)
     rounds = folder.rounds()
@@ -73,24 +81,19 @@ def carried_out(
             f"Run {run} ended as {status} after {len(rounds)} of {scenario.federation.rounds} "
             f"rounds. {status.details}\n" + "\n".join(last)
         )
-    results = {"run": run, "status": str(status), "folder": str(folder.path), "rounds": rounds}
-    if scenario.attacks and folder.observations.is_dir():
-        results["scores"], failures = attacked(engine, scenario, folder)
-        results["attacks-failed"] = [vars(failure) for failure in failures]
-    return results
+    results: dict[str, Any] = {"run": run, "status": str(status)}
+    results |= {"folder": str(folder.path), "rounds": rounds}
+    gather_truths(engine, folder)
+    judge(results, folder, scenario, tell_attacks)
+    return results | {"report": concluded(folder, {"": results})["report"]}
 
 
-def attacked(
-    engine: Engine, scenario: Scenario, folder: RunFolder
-) -> tuple[list[Row], list[Failure]]:
-    """The scenario's attacks on what the server saw, scored where clients of this machine kept the truth."""
+def gather_truths(engine: Engine, folder: RunFolder) -> None:
+    """Where clients of this machine kept the truth, the judge may read a copy."""
     for source in engine.truths():
         folder.truth.mkdir(mode=0o700, exist_ok=True)
         for path in source.glob("*.npz"):
             shutil.copy(path, folder.truth / path.name)
-    if scenario.federation.secagg:
-        join_truths(folder, scenario.federation.clients)
-    return attack_run(folder, scenario)
 
 
 def finished(engine: Engine, run: int, folder: RunFolder, last: int, tell: Tell) -> Status:

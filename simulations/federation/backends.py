@@ -14,9 +14,9 @@ from torch import nn
 
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import model_of, training_samples
+from fedpriv.strategies.catalogue import row_of
 
 RAY_START = 40.0  # seconds until Ray's first round has ended, which a plain loop does not need
-ONE_AT_A_TIME = {"round-robin"}
 
 
 class InlineBackend(Backend):
@@ -76,7 +76,7 @@ def chosen(scenario: Scenario, ray_address: str | None) -> tuple[str, str]:
     federation = scenario.federation
     if federation.backend != "auto":
         return federation.backend, "the scenario says so"
-    if federation.strategy in ONE_AT_A_TIME:
+    if row_of(scenario).one_at_a_time:
         return "inline", f"{federation.strategy} has one client at a time"
     if ray_address:
         return "ray", "a cluster was named"

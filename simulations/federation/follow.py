@@ -31,7 +31,7 @@ def following(folder: RunFolder, scenario: Scenario) -> Iterator[None]:
         yield
         return
     folder.path.mkdir(parents=True, exist_ok=True)
-    with (folder.path / "attacks.log").open("ab") as text:
+    with folder.attacks_log.open("ab") as text:
         process = subprocess.Popen(
             [sys.executable, "-m", "fedpriv.simulations.federation.follow", str(folder.path)],
             stdin=subprocess.PIPE,
@@ -53,19 +53,20 @@ def following(folder: RunFolder, scenario: Scenario) -> Iterator[None]:
 
 def follow(folder: RunFolder) -> None:
     """Attack what is recorded, over and over, until standard input ends; then leave."""
-    from fedpriv.simulations.judging.attacking import labels_of, of_run, reconstructed
+    from fedpriv.simulations.judging.attacking import claimed, labels_of
+    from fedpriv.simulations.judging.recordings import of_run
 
     ended = False
     while not ended:
         ready, _, _ = select.select([sys.stdin], [], [], PAUSE)
         ended = bool(ready)
-        if not list(folder.observations.glob("*.safetensors")):
+        if not folder.has_evidence():
             continue
         scenario = folder.scenario()
         recording = of_run(folder)
         for attack, label in zip(scenario.attacks, labels_of(scenario.attacks), strict=True):
             if attack.during:
-                reconstructed(recording, attack, label, folder.attacks)
+                claimed(recording, attack, label, folder)
 
 
 def rest(*_: object) -> None:

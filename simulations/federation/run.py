@@ -124,9 +124,7 @@ def simulate(
         )
         try:
             with show:
-                keeper = Keeper(
-                    scenario, folder, grid, show, going_on, starts, frozenset(keep)
-                )
+                keeper = Keeper(scenario, folder, grid, show, going_on, starts, frozenset(keep))
                 server_app(keeper)(grid, context)
         finally:
             grid.close()

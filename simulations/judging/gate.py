@@ -15,7 +15,7 @@ from fedpriv.scenario.built import dataset_of
 from fedpriv.simulations.judging.conditions import row_of
 from fedpriv.tables import Row
 
-PATTERN = re.compile(r"\s*([a-z][a-z0-9-]*)\s*([<>])\s*([-+0-9.eE]+|nan|inf)\s*")
+PATTERN = re.compile(r"\s*([A-Za-z][\w.:-]*)\s*([<>])\s*([-+0-9.eE]+|nan|inf)\s*")
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,9 @@ def check(gates: Iterable[Gate], rows: Iterable[Row], partial: bool = False) -> 
         if row is None:
             unmeasured.append(gate)
         elif gate.crossed(float(row[gate.metric])):
-            values = [float(one[gate.metric]) for one in rows if one.get(gate.metric) not in (None, "")]
+            values = [
+                float(one[gate.metric]) for one in rows if one.get(gate.metric) not in (None, "")
+            ]
             count = sum(map(gate.crossed, values))
             raise GateCrossed(
                 f"The gate '{gate}' is crossed by {count} of {len(values)} scores; the worst is "
@@ -115,9 +117,7 @@ def check(gates: Iterable[Gate], rows: Iterable[Row], partial: bool = False) -> 
             f"'{unmeasured[0].metric}'. It needs attacks that succeed, and the truth that clients keep."
         )
     if gates and partial:
-        raise Undecided(
-            f"The gate '{gates[0]}' was not crossed, but the attacks were cut short."
-        )
+        raise Undecided(f"The gate '{gates[0]}' was not crossed, but the attacks were cut short.")
 
 
 def described(row: Row) -> str:

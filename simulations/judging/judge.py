@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from fedpriv.catalogue import METRICS
 from fedpriv.evidence.truth import Truth
 from fedpriv.progress import Progress, Told, go_on
 from fedpriv.report.figures import save_grid
@@ -75,7 +76,9 @@ def judged(
     if scenario.federation.secagg:
         join_truths(folder, scenario.federation.clients)
     recording = of_run(folder)
-    findings = findings_of(examined(recording.updates, folder.truth_of)) if recording.updates else []
+    findings = (
+        findings_of(examined(recording.updates, folder.truth_of)) if recording.updates else []
+    )
     todo = []
     for attack in wanted:
         why_left = why_not(attack.name, scenario)
@@ -119,7 +122,9 @@ def judge_of(scenario: Scenario | None, attacks: Sequence[Attack]) -> Judge:
     about_faces = scenario is not None and any(
         "faces" in row_of(attack.name).needs for attack in attacks
     )
-    return Judge(scenario, faces_of(scenario) if scenario is not None and about_faces else None)
+    faces = faces_of(scenario) if scenario is not None and about_faces else None
+    names = dict.fromkeys((*METRICS, *(scenario.gate if scenario is not None else ())))
+    return Judge(scenario, faces, {name: METRICS.build(name) for name in names})
 
 
 def scores_of(

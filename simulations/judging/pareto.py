@@ -45,10 +45,10 @@ class Point:
 
 def errors_in(scores: "pd.DataFrame") -> "pd.Series":
     """The MSE of every guess; from its PSNR for pictures, whose old files need not hold both."""
-    from_psnr = 10 ** (-scores["psnr"] / 10) if "psnr" in scores else None
-    if "mse" not in scores:
-        return from_psnr
-    return scores["mse"] if from_psnr is None else from_psnr.fillna(scores["mse"])
+    if "psnr" not in scores:
+        return scores["mse"]
+    from_psnr = 10 ** (-scores["psnr"] / 10)
+    return from_psnr.fillna(scores["mse"]) if "mse" in scores else from_psnr
 
 
 def strongest(scores: "pd.DataFrame", by: Sequence[str] = ("attack",)) -> tuple[float, str] | None:
@@ -60,10 +60,9 @@ def strongest(scores: "pd.DataFrame", by: Sequence[str] = ("attack",)) -> tuple[
     medians = real.groupby(list(by), sort=False)["error"].median()
     if medians.empty:
         return None
-    place = medians.argmin()
-    key = medians.index[place]
-    name = f"{key[0]}, batch {key[1]}" if isinstance(key, tuple) and len(key) > 1 else key
-    return float(medians.iloc[place]), str(name[0] if isinstance(name, tuple) else name)
+    key = medians.idxmin()
+    named = key if isinstance(key, tuple) else (key,)
+    return float(medians.min()), ", batch ".join(map(str, named))
 
 
 def made(
@@ -105,7 +104,7 @@ def points_of_sweep(folder: SweepFolder) -> list[Point]:
     results = results.dropna(subset=["accuracy"])
     results = results.assign(
         value=results["value"].fillna("").astype(str) if "value" in results else "",
-        batch=results["batch"] if "batch" in results else 1,
+        batch=results.get("batch", 1),
     )
     for (defence, value), rows in results.groupby(["defence", "value"], sort=False):
         accuracy = statistics.fmean(rows["accuracy"])

@@ -11,7 +11,7 @@ from torch import Tensor
 from fedpriv.catalogue import METRICS
 from fedpriv.codes.parties import columns_of, is_vertical, labels_of
 from fedpriv.errors import BadInput
-from fedpriv.evidence.claims import Claim, Features, Public, Reconstruction, Views
+from fedpriv.evidence.claims import Attribute, Claim, Features, Public, Reconstruction, Views
 from fedpriv.evidence.truth import Truth
 from fedpriv.metrics.matching import nearest
 from fedpriv.metrics.metric import Metric
@@ -158,11 +158,10 @@ def chosen(x: Tensor, columns: Sequence[Tensor]) -> Tensor:
 
 def said(claim: Claim, truth: Truth, g: int, t: int) -> Row:
     """What was said of an attribute, and what is true."""
-    name = getattr(claim, "attribute", None)
-    if name is None or name not in truth.attributes:
+    if not isinstance(claim, Attribute) or claim.attribute not in truth.attributes:
         return {}
-    guess = int(getattr(claim, "guess")[0][g])
-    return {"attribute": name, "guess": guess, "truth": int(truth.attributes[name][t])}
+    real = int(truth.attributes[claim.attribute][t])
+    return {"attribute": claim.attribute, "guess": int(claim.guess[0][g]), "truth": real}
 
 
 def facts_of(claim: Claim, truth: Truth) -> Row:

@@ -30,7 +30,9 @@ def summarised(rows: Mapping[str, Mapping[str, Any]], folder: RunFolder) -> list
         place = folder.below(name) if name else folder
         scenario, record = place.scenario(), result["rounds"][-1]
         if result.get("scores") and scenario.representation is not None:
-            learned: Row = {key.removeprefix("train-"): record[key] for key in LEARNED if key in record}
+            learned: Row = {
+                key.removeprefix("train-"): record[key] for key in LEARNED if key in record
+            }
             learned["bytes"] = bytes_of(record)
             learned |= identities(scenario, place)
             about = {"run": name, "plugins": " + ".join(map(spelled, scenario.plugins)) or "none"}

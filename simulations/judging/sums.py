@@ -1,5 +1,7 @@
 """The truth behind a sum: what secure aggregation adds up is scored against all its clients' samples."""
 
+from typing import Any
+
 import torch
 
 from fedpriv.evidence.observation import Observation
@@ -16,11 +18,12 @@ def join_truths(folder: RunFolder, clients: int) -> None:
         truths = [truth for truth in kept if truth is not None]
         if not truths:
             continue
+        joined: dict[str, Any] = {
+            name: torch.cat([getattr(truth, name) for truth in truths])
+            for name in ("x", "trained", "y", "indices")
+        }
         Truth(
-            **{
-                name: torch.cat([getattr(truth, name) for truth in truths])
-                for name in ("x", "trained", "y", "indices")
-            },
+            **joined,
             clean=norm(seen.delta),
             added=0.0,
             round=seen.round,

@@ -104,7 +104,7 @@ def attacked(
     on_done: Callable[[], None] = lambda: None,
 ) -> list[Attacked]:
     """Each policy of `scores` on the same first test images, attacked one image an update."""
-    invert = ATTACKS.build(attack, options or {})
+    invert: Any = ATTACKS.build(attack, options or {})
     x, y = data.x_test[:images], data.y_test[:images]
     rows = []
     for name, privacy in scores.items():

@@ -119,8 +119,12 @@ def search_policies(
     known = len(journal)
 
     def trained() -> nn.Module:
+        def epoch_ended(part: float, loss: float) -> bool:
+            on_done()
+            return True
+
         on_stage("semi-trained model", subject.epochs)
-        return semi_trained(subject, data, settings.seed, lambda epoch, loss: on_done())
+        return semi_trained(subject, data, settings.seed, epoch_ended)
 
     def model() -> nn.Module:
         return kept_model(places.model, untrained(subject, data, settings.seed), trained)

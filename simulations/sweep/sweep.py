@@ -67,7 +67,9 @@ def checked(scenario: Scenario, gates: Sequence[Gate] = ()) -> Plan:
     return plan
 
 
-def guarded(folder: SweepFolder, names: Sequence[str], work: Callable[..., Any], *given: Any) -> None:
+def guarded(
+    folder: SweepFolder, names: Sequence[str], work: Callable[..., Any], *given: Any
+) -> None:
     """The results of some cells, written down; a failure is one too, and stays within them."""
     try:
         found = work(*given)
@@ -184,9 +186,7 @@ def complete(result: Result) -> bool:
     return bool(result) and "error" not in result
 
 
-def rows_of(
-    folder: SweepFolder, cells: Iterable[Cell], source: Mapping[str, str]
-) -> list[Row]:
+def rows_of(folder: SweepFolder, cells: Iterable[Cell], source: Mapping[str, str]) -> list[Row]:
     """A row for every cell that ended, with its training's figures; what failed says why."""
     rows = []
     for cell in cells:
@@ -208,6 +208,7 @@ def scores_of(folder: SweepFolder, groups: Sequence[Sequence[Cell]]) -> list[Row
             "batch": first.batch,
             "folder": str(place.path.relative_to(folder.path)),
         }
-        rows = place.scores().to_dict("records")
-        found += [{**row, **about, "run": folder.path.name} for row in rows]
+        for row in place.scores().to_dict("records"):
+            known = {str(key): value for key, value in row.items() if value == value}  # not nan
+            found.append({**known, **about, "run": folder.path.name})
     return found

@@ -1,6 +1,7 @@
 """What a sweep ends in: results.csv, cap.csv, cap.md and ppc.png (SPN eq. 1, tables 1 and 7-10, fig. 5)."""
 
 from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
@@ -22,7 +23,7 @@ def averaged(rows: Sequence[Row]) -> pd.DataFrame:
     frame = frame.dropna(subset=["relative-error", "accuracy"])
     frame["value"] = frame["value"].map(lambda value: "" if value is None else str(value))
     keys = ["defence", "value", "attack", "knows", "batch"]
-    frame = frame.reindex(columns=dict.fromkeys([*frame.columns, *DISTANCES.values()]))
+    frame = frame.reindex(columns=list(dict.fromkeys([*frame.columns, *DISTANCES.values()])))
     numbers = ["accuracy", "m", *DISTANCES.values()]
     return frame.groupby(keys, sort=False)[numbers].mean().reset_index()
 
