@@ -10,7 +10,11 @@ from fedpriv.state import State
 
 @dataclass(frozen=True)
 class PrivacyPlugin:
-    """Override the hook your paper changes."""
+    """Override the hook your paper changes.
+
+    The class may also say what it is, in attributes without annotations: `protects = ("update",)`,
+    `neutral = {"scale": 0.0}`, `strong = {"scale": 1.0}`; see `PluginRow` in clients/catalogue.py.
+    """
 
     def on_setup(self, job: Job) -> Job:
         """Model, loss, optimiser, batches; never `job.shared`."""

@@ -129,11 +129,11 @@ class DifferentialPrivacy(PrivacyPlugin):
             raise BadOption(f"dp: budget must be above 0, got {self.budget}.")
 
     @property
-    def neutral(self) -> bool:
+    def does_nothing(self) -> bool:
         return self.noise_multiplier == 0 and math.isinf(self.max_grad_norm)
 
     def on_setup(self, job: Job) -> Job:
-        if self.neutral:
+        if self.does_nothing:
             return job
         samples = len(job.x)
         rate = min(1.0, job.training.batch_size / samples)
