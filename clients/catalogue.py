@@ -20,6 +20,7 @@ from fedpriv.clients.plugins.pruning import GradientPruning
 from fedpriv.clients.plugins.ran import ReconstructiveAdversary
 from fedpriv.errors import BadOption
 from fedpriv.registry import Entry, Registry
+from fedpriv.scenario import Scenario
 from fedpriv.scenario.sections import Spec
 
 UPDATE, CODES = ("update",), ("codes",)
@@ -159,6 +160,12 @@ def plugin_of(specs: Iterable[Spec]) -> PrivacyPlugin:
     plugins = [PLUGINS.build(spec.name, spec.options) for spec in specs]
     check_order([spec.name for spec in specs], plugins)
     return chain(*plugins)
+
+
+def calibrated(spec: Spec, scenario: Scenario) -> dict[str, Any]:
+    """A plugin's row in [[plugins]], as strong in one more round as in the scenario's training."""
+    plugin = PLUGINS.build(spec.name, spec.options)
+    return {"name": spec.name, **plugin.as_in_training(spec.options, scenario)}
 
 
 def check_plugins(specs: Iterable[Spec], shares: str) -> None:
