@@ -17,10 +17,10 @@ def join_truths(folder: RunFolder, clients: int) -> None:
         if not truths:
             continue
         Truth(
-            **{
-                name: torch.cat([getattr(truth, name) for truth in truths])
-                for name in ("x", "trained", "y", "indices")
-            },
+            x=torch.cat([truth.x for truth in truths]),
+            trained=torch.cat([truth.trained for truth in truths]),
+            y=torch.cat([truth.y for truth in truths]),
+            indices=torch.cat([truth.indices for truth in truths]),
             clean=norm(seen.delta),
             added=0.0,
             round=seen.round,
