@@ -1,16 +1,23 @@
 """PrivacyPlugin: five hooks, each the identity; a chain of plugins is a plugin."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor, nn
 
 from fedpriv.clients.job import Job
+from fedpriv.scenario import Scenario
 from fedpriv.state import State
 
 
 @dataclass(frozen=True)
 class PrivacyPlugin:
-    """Override the hook your paper changes."""
+    """Override the hook your paper changes.
+
+    The class may also say what it is, in attributes without annotations: `protects = ("update",)`,
+    `neutral = {"scale": 0.0}`, `strong = {"scale": 1.0}`; see `PluginRow` in clients/catalogue.py.
+    """
 
     def on_setup(self, job: Job) -> Job:
         """Model, loss, optimiser, batches; never `job.shared`."""
@@ -31,6 +38,14 @@ class PrivacyPlugin:
     def on_representation(self, z: Tensor, x: Tensor, job: Job) -> Tensor:
         """The codes about to be shared."""
         return z
+
+    def as_in_training(self, options: Mapping[str, Any], scenario: Scenario) -> Mapping[str, Any]:
+        """The options with which one more round is protected as the rounds of `scenario` are.
+
+        `options` built this plugin. Override it when strength follows from the number of rounds or
+        the batch size, which differ in a round that is trained only to be attacked.
+        """
+        return options
 
 
 @dataclass(frozen=True)

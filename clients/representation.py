@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from fedpriv.clients.catalogue import plugin_of
 from fedpriv.clients.job import Job, make_job
-from fedpriv.clients.plugin import Chain, PrivacyPlugin
+from fedpriv.clients.plugin import PrivacyPlugin
 from fedpriv.clients.protection.secret import secret_of
 from fedpriv.clients.truth import truth_folder, truth_of_codes
 from fedpriv.codes.decoding import fit_decoder
@@ -19,17 +19,11 @@ from fedpriv.errors import BadInput
 from fedpriv.rng import generator, seed_of
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import loaded, seed_everything
-from fedpriv.state import State, state_of
+from fedpriv.state import State, digest, state_of
 from fedpriv.training import outputs
 from fedpriv.wire import EXAMPLES
 
 Answer = tuple[State, dict[str, float]]  # what is shared, and figures beside it
-
-
-def trains_encoders(plugin: PrivacyPlugin) -> bool:
-    """Whether a plugin, or one of a chain, trains the encoder itself."""
-    parts = plugin.plugins if isinstance(plugin, Chain) else (plugin,)
-    return any(type(part).on_encoder is not PrivacyPlugin.on_encoder for part in parts)
 
 
 def autoencoded(encoder: nn.Module, job: Job) -> nn.Module:
@@ -50,11 +44,11 @@ def autoencoded(encoder: nn.Module, job: Job) -> nn.Module:
 
 
 def trained_encoder(job: Job, plugin: PrivacyPlugin) -> nn.Module:
-    """The encoder as plugins train it, or an autoencoder's when none does."""
-    encoder = job.shared
-    if not trains_encoders(plugin):
+    """The encoder as plugins train it, or an autoencoder's when they leave it as it was."""
+    encoder = plugin.on_encoder(job.shared, job)
+    if digest(state_of(encoder)) == digest(job.start):
         encoder = autoencoded(encoder, job)
-    return plugin.on_encoder(encoder, job).eval()
+    return encoder.eval()
 
 
 def publish_encoder(scenario: Scenario, server_round: int, context: Context) -> Answer:

@@ -1,4 +1,4 @@
-"""What travels: record keys, states in Flower's arrays, what makes a reply unusable, a client's memory."""
+"""What travels: Flower's records and messages, what makes a reply unusable, a client's memory."""
 
 import io
 import math
@@ -52,13 +52,13 @@ def _decoded(array: Array) -> np.ndarray:
     """The numpy array in `array`, without a copy and without pickle."""
     if array.stype != "numpy.ndarray":
         raise ValueError(f"arrays must be numpy's, got '{array.stype}'")
-    start = 10 + int.from_bytes(array.data[8:10], "little")
-    if array.data[:8] != b"\x93NUMPY\x01\x00":
-        return np.load(io.BytesIO(array.data), allow_pickle=False)
-    dtype, shape, fortran = _header(array.data[:start])
-    if dtype.hasobject or fortran:
-        return np.load(io.BytesIO(array.data), allow_pickle=False)
-    return np.frombuffer(array.data, dtype, math.prod(shape), start).reshape(shape)
+    if array.data[:8] == b"\x93NUMPY\x01\x00":
+        start = 10 + int.from_bytes(array.data[8:10], "little")
+        dtype, shape, fortran = _header(array.data[:start])
+        if not (dtype.hasobject or fortran):
+            return np.frombuffer(array.data, dtype, math.prod(shape), start).reshape(shape)
+    found: np.ndarray = np.load(io.BytesIO(array.data), allow_pickle=False)
+    return found
 
 
 @lru_cache(maxsize=4096)
@@ -105,6 +105,12 @@ def round_of(message: Message) -> int:
 def reply(message: Message, state: State | None, figures: Mapping[str, float]) -> Message:
     """The answer to a message: a state, if any, and figures beside it."""
     return Message(content(state, **{METRICS: MetricRecord(dict(figures))}), reply_to=message)
+
+
+def readdressed(message: Message, records: RecordDict) -> Message:
+    """Other content in the envelope of a message: the same sender, receiver and type."""
+    found: Message = Message(records, metadata=message.metadata)  # type: ignore[call-overload]
+    return found
 
 
 def refusal(message: Message, why: object) -> Message:

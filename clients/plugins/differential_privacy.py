@@ -6,7 +6,7 @@ releases over all rounds it took part in, against whoever sees each of them (Aba
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -14,10 +14,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from fedpriv.clients.job import Job
+from fedpriv.clients.job import Batches, Job, own_split
 from fedpriv.clients.plugin import PrivacyPlugin
 from fedpriv.errors import BadOption, Refused
 from fedpriv.scenario import Scenario
+from fedpriv.scenario.binding import kebab
+from fedpriv.scenario.built import shares_of
 from fedpriv.state import State
 
 History = list[tuple[float, float, int]]  # noise multiplier, sample rate, steps
@@ -64,7 +66,7 @@ def noise_for(epsilon: float, delta: float, rate: float, steps: int, accountant:
     from opacus.accountants.utils import get_noise_multiplier
 
     try:
-        return get_noise_multiplier(
+        found = get_noise_multiplier(
             target_epsilon=epsilon,
             target_delta=delta,
             sample_rate=rate,
@@ -73,9 +75,10 @@ def noise_for(epsilon: float, delta: float, rate: float, steps: int, accountant:
         )
     except ValueError as error:
         raise BadOption(f"dp: no noise reaches epsilon = {epsilon}: {error}.") from error
+    return float(found)
 
 
-def poisson(rate: float, steps: int) -> Any:
+def poisson(rate: float, steps: int) -> Batches:
     """Batches in which every sample is with probability `rate`, on its own; some are empty."""
 
     def batches(job: Job) -> Iterator[Tensor]:
@@ -129,25 +132,36 @@ class DifferentialPrivacy(PrivacyPlugin):
             raise BadOption(f"dp: budget must be above 0, got {self.budget}.")
 
     @property
-    def neutral(self) -> bool:
+    def does_nothing(self) -> bool:
         return self.noise_multiplier == 0 and math.isinf(self.max_grad_norm)
 
     def on_setup(self, job: Job) -> Job:
-        if self.neutral:
+        if self.does_nothing:
             return job
         samples = len(job.x)
-        rate = min(1.0, job.training.batch_size / samples)
-        steps = steps_of(job.scenario, samples)
-        noise = self.noise_multiplier
-        if noise is None:
-            total = steps * turns_of(job.scenario)
-            noise = noise_for(self.epsilon or 0.0, self.delta, rate, total, self.accountant)
+        noise, rate, steps = self.plan(job.scenario, samples)
         history = composed(recalled(job), noise, rate, steps)
         self.charge(history, job)
         job.keep(Charged(history))
         job.batches = poisson(rate, steps)
         self.make_private(job, noise, rate * samples)
         return job
+
+    def plan(self, scenario: Scenario, samples: int) -> tuple[float, float, int]:
+        """Noise multiplier, sampling rate and steps of a round of a client with so many samples."""
+        rate = min(1.0, scenario.training.batch_size / samples)
+        steps, noise = steps_of(scenario, samples), self.noise_multiplier
+        if noise is None:
+            total = steps * turns_of(scenario)
+            noise = noise_for(self.epsilon or 0.0, self.delta, rate, total, self.accountant)
+        return noise, rate, steps
+
+    def as_in_training(self, options: Mapping[str, Any], scenario: Scenario) -> Mapping[str, Any]:
+        """The noise of the run's own rate and steps, of its smallest client; no ε and no budget."""
+        shares = map(torch.from_numpy, shares_of(scenario))
+        noise, _, _ = self.plan(scenario, min(len(own_split(scenario, s)[0]) for s in shares))
+        own = ("epsilon", "budget", "noise-multiplier")
+        return {k: v for k, v in options.items() if kebab(k) not in own} | {own[-1]: noise}
 
     def charge(self, history: History, job: Job) -> None:
         """Report what the run has spent after this round; Refused if that is more than the budget."""

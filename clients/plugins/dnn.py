@@ -28,14 +28,19 @@ def taught(encoder: nn.Module, job: Job, stages: Callable[[Players], Sequence[St
 
 @dataclass(frozen=True)
 class TaskEncoder(PrivacyPlugin):
-    """Nothing but the task; k + 1 steps a batch, as many as RAN's encoder takes with the same k."""
+    """Nothing but the task: k + 1 steps a batch, as many as RAN's encoder takes with the same k.
+
+    k = −1 takes no step. The encoder is then that of an autoencoder, as without plugins.
+    """
 
     k: int = 0
 
     def __post_init__(self) -> None:
-        if self.k < 0:
-            raise BadOption(f"dnn: k must be at least 0, got {self.k}.")
+        if self.k < -1:
+            raise BadOption(f"dnn: k must be at least -1, got {self.k}.")
 
     def on_encoder(self, encoder: nn.Module, job: Job) -> nn.Module:
+        if self.k == -1:
+            return encoder
         lr = job.sharing.chosen.lr
         return taught(encoder, job, lambda players: plain_stages(players, lr, self.k))

@@ -117,7 +117,7 @@ class SecretPolarization(PrivacyPlugin):
                 job.optimiser.state[parameter] = slots
         codes, inner = kept["codes"].to(job.device), job.loss
 
-        def loss(outputs: tuple[Tensor, Tensor], y: Tensor) -> Tensor:
+        def loss(outputs: tuple[Tensor, Tensor], y: Tensor) -> Any:
             u, v = outputs
             hidden = polarization_loss(v, codes[y], self.margin).mean()
             return self.alpha1 * inner(u, y) + self.alpha2 * hidden

@@ -65,13 +65,14 @@ def run_message(spec: ExecutionSpec, trusted: frozenset[str] | None) -> None:
     """One message, in the process that was forked for it."""
     from flwr.supernode.runtime import run_clientapp as runtime
 
-    install = runtime.install_from_fab
+    own = vars(runtime)  # Flower has no place of its own for a check before a bundle is installed
+    install = own["install_from_fab"]
 
     def checked(bundle: bytes, *arguments: Any, **options: Any) -> Any:
         check_bundle(bundle, trusted)
         return install(bundle, *arguments, **options)
 
-    runtime.install_from_fab = checked  # type: ignore[assignment]
+    own["install_from_fab"] = checked
     runtime.run_clientapp(
         runtime_api_address=spec.runtime_api_address,
         token=spec.token,
@@ -152,7 +153,7 @@ def main() -> None:
     except BadOption as error:
         sys.exit(f"error: {error}")
     load()
-    superexec.get_executor = lambda *arguments, **options: executor
+    vars(superexec)["get_executor"] = lambda *arguments, **options: executor
     flower_superexec()
 
 

@@ -18,7 +18,7 @@ from fedpriv.errors import FedprivError, Refused
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import first_state
 from fedpriv.state import difference
-from fedpriv.wire import CONFIG, EXAMPLES, METRICS, content, received, refusal
+from fedpriv.wire import CONFIG, EXAMPLES, METRICS, content, readdressed, received, refusal
 
 CallNext = Callable[[Message, Context], Message]
 
@@ -43,7 +43,7 @@ def own_copy(message: Message) -> Message:
     records[RECORD_KEY_CONFIGS] = ConfigRecord(
         dict(message.content.config_records[RECORD_KEY_CONFIGS])
     )
-    return Message(records, metadata=message.metadata)  # type: ignore[call-overload]
+    return readdressed(message, records)
 
 
 def bridged(message: Message, context: Context, call_next: CallNext) -> Message:
@@ -56,10 +56,7 @@ def bridged(message: Message, context: Context, call_next: CallNext) -> Message:
     if len(names) != len(values):
         raise Refused(f"the server sent {len(values)} arrays where the model has {len(names)}")
     sent |= {name: from_numpy(value.copy()) for name, value in zip(names, values, strict=True)}
-    plain = Message(
-        content(sent, **{CONFIG: ConfigRecord(dict(asked.config))}),
-        metadata=message.metadata,  # type: ignore[call-overload]
-    )
+    plain = readdressed(message, content(sent, **{CONFIG: ConfigRecord(dict(asked.config))}))
     reply = call_next(plain, context)
     if reply.has_error():
         raise Refused(reply.error.reason)

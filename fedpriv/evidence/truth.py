@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 from zipfile import BadZipFile
 
 import numpy as np
@@ -54,7 +54,7 @@ class Truth:
             del tensors["trained"]  # all samples of a party: half the file
         tensors |= {ATTRIBUTE + name: labels for name, labels in self.attributes.items()}
         tensors |= {SECRET + name: value for name, value in self.secrets.items()}
-        arrays = {key: value.cpu().numpy() for key, value in tensors.items()}
+        arrays: dict[str, Any] = {key: value.cpu().numpy() for key, value in tensors.items()}
         facts = np.array([self.clean, self.added, self.round, self.node], dtype=np.float64)
         with whole(path, mode=0o600) as beside, beside.open("wb") as file:
             np.savez(file, **arrays, facts=facts)

@@ -5,10 +5,17 @@ import torch
 from messages import answered, ask, context_of
 from opacus.accountants import RDPAccountant
 
+from fedpriv.clients.catalogue import PLUGINS, calibrated, plugin_of
 from fedpriv.clients.job import make_job
-from fedpriv.clients.plugins.differential_privacy import DifferentialPrivacy, poisson, turns_of
+from fedpriv.clients.plugins.differential_privacy import (
+    Charged,
+    DifferentialPrivacy,
+    poisson,
+    turns_of,
+)
 from fedpriv.scenario import from_tables
 from fedpriv.scenario.built import first_state, shares_of
+from fedpriv.scenario.sections import Spec
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
 
@@ -74,6 +81,38 @@ def test_turns_count_how_often_a_client_is_asked(tiny):
     assert turns_of(dp_scenario(tiny, {"rounds": 10, "fraction": 0.5}, epsilon=1.0)) == 5
     robin = {"rounds": 10, "strategy": "round-robin", "clients": 4}
     assert turns_of(dp_scenario(tiny, robin, epsilon=1.0)) == 3
+
+
+@pytest.mark.parametrize("training", [{}, {"holdout": 0.3}, {"local-steps": 4}])
+def test_one_exposed_round_gets_the_noise_of_the_whole_training(tiny, training):
+    def noise_in(scenario, spec):
+        plugin = plugin_of([spec])
+        smallest = min(range(4), key=lambda p: len(shares_of(scenario)[p]))
+        context = context_of(scenario, smallest)
+        job = plugin.on_setup(make_job(scenario, first_state(scenario), 1, context))
+        return job.kept(Charged).history[-1][0]
+
+    spec = Spec("dp", {"epsilon": 3.0, "budget": 3.0, "max-grad-norm": 0.5})
+    run = dp_scenario(tiny, {"rounds": 10}, training=training, **spec.options)
+    row = calibrated(spec, run)
+    assert row.keys() == {"name", "max-grad-norm", "noise-multiplier"} and row["name"] == "dp"
+    assert row["noise-multiplier"] == noise_in(run, spec)
+    options = {key: value for key, value in row.items() if key != "name"}
+    exposed = dp_scenario(
+        tiny, {"rounds": 1}, training={"batch-size": 1, "local-steps": 1}, **options
+    )
+    assert noise_in(exposed, Spec("dp", options)) == row["noise-multiplier"]
+    assert noise_in(exposed, spec) < 0.7 * row["noise-multiplier"]  # which is why
+
+
+def test_a_multiplier_is_kept_and_its_budget_dropped(tiny):
+    spec = Spec("dp", {"noise_multiplier": 1.5, "budget": 2.0, "delta": 1e-6})
+    assert DifferentialPrivacy(noise_multiplier=1.5).as_in_training({}, tiny) == {
+        "noise-multiplier": 1.5
+    }
+    row = calibrated(spec, tiny)
+    assert PLUGINS.build("dp", {key: row[key] for key in row.keys() - {"name"}}).budget is None
+    assert calibrated(Spec("clip", {"norm": 2.0}), tiny) == {"name": "clip", "norm": 2.0}
 
 
 def test_poisson_batches_vary_around_the_batch_size_and_may_be_empty(tiny):

@@ -1,44 +1,49 @@
 """What every privacy plugin owes: a neutral value, nothing invented, no secret in a message."""
 
+import sys
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import EntryPoint
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 from flwr.common.serde import recorddict_to_proto
 from messages import answered, ask, context_of
 
-from fedpriv.clients.catalogue import PLUGINS, plugin_of
+from fedpriv.clients.catalogue import PLUGINS, check_plugins, plugin_of, row_of
 from fedpriv.clients.job import make_job, shuffled
+from fedpriv.clients.plugin import PrivacyPlugin
+from fedpriv.clients.plugins.pruning import GradientPruning
 from fedpriv.errors import BadOption
-from fedpriv.scenario import from_tables
+from fedpriv.scenario import from_tables, merged
 from fedpriv.scenario.built import first_state, training_samples
 from fedpriv.scenario.sections import Spec
 
 SECRET = 3_141_592_653_589_793_238
-NEUTRAL = {
-    "spn": {"alpha2": 0.0},
-    "noise": {"scale": 0.0},
-    "pruning": {"fraction": 1.0},
-    "clip": {"norm": float("inf")},
-    "augment": {"policy": "none"},
-    "dp": {"noise-multiplier": 0.0, "max-grad-norm": float("inf")},
+TRAINING = {"lr": 0.01, "batch-size": 8, "local-steps": 3}
+CODES = {
+    "federation": {"strategy": "representation"},
+    "representation": {
+        "options": {"hidden": [16], "code": 6},
+        "encoder-epochs": 2,
+        "decoder-epochs": 2,
+    },
 }
-STRONG = {
-    "spn": {"alpha2": 0.5},
-    "noise": {"scale": 0.1},
-    "pruning": {"fraction": 0.1},
-    "clip": {"norm": 1e-3},
-    "augment": {"policy": "3-1-7+43-18-18"},
-    "dp": {"noise-multiplier": 1.0},
+HOOKS = {
+    "update": ("on_setup", "on_batch", "on_update"),
+    "codes": ("on_encoder", "on_representation"),
 }
 
 
 def with_plugins(tiny, *plugins, **sections):
-    tables = {**tiny.plain(), **sections, "plugins": list(plugins)}
-    return from_tables(tables)
+    return from_tables(merged(tiny.plain(), {**sections, "plugins": list(plugins)}))
 
 
-def weights(scenario, rounds=2):
+def updates(tiny, *plugins, rounds=2, **training):
     """The answers of a client that gets its own model back."""
+    scenario = with_plugins(tiny, *plugins, training={**TRAINING, **training})
     context, state, answers = context_of(scenario), None, []
     for server_round in range(1, rounds + 1):
         state = answered(ask(scenario, context, state, server_round))
@@ -46,35 +51,113 @@ def weights(scenario, rounds=2):
     return answers
 
 
+def codes(tiny, *plugins):
+    """The encoder that a party publishes, and its codes."""
+    scenario = with_plugins(tiny, *plugins, **CODES)
+    encoder = answered(ask(scenario, kind="train.encoder"))
+    return [encoder, answered(ask(scenario, state=encoder, kind="query.codes"))]
+
+
+SHARED = {"update": updates, "codes": codes}
+
+
 def equal(one, other):
     return all(torch.equal(a[key], b[key]) for a, b in zip(one, other, strict=True) for key in a)
 
 
+def shapes(answers):
+    return [{key: value.shape for key, value in state.items()} for state in answers]
+
+
+def check_contract(tiny, name, what, **training):
+    """What every plugin owes: a neutral setting, a strong one, and the same answer for a seed."""
+    row, shared = row_of(name), partial(SHARED[what], tiny, **training)
+    assert row.neutral is not None, f"plugin '{name}' does not say which setting changes nothing"
+    neutral = shared({"name": name, **row.neutral})
+    assert equal(neutral, shared(*(spec.plain() for spec in row.baseline)))
+    strong = shared({"name": name, **row.strong})
+    assert not equal(neutral, strong) and shapes(neutral) == shapes(strong)
+    assert equal(strong, shared({"name": name, **row.strong}))
+
+
 @pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+@pytest.mark.parametrize("name", [name for name in PLUGINS if "update" in row_of(name).protects])
+def test_a_plugin_of_updates_keeps_the_contract(tiny, name, optimiser):
+    check_contract(tiny, name, "update", optimiser=optimiser)
+
+
+@pytest.mark.parametrize("name", [name for name in PLUGINS if "codes" in row_of(name).protects])
+def test_a_plugin_of_codes_keeps_the_contract(tiny, name):
+    check_contract(tiny, name, "codes")
+
+
 @pytest.mark.parametrize("name", PLUGINS)
-def test_a_neutral_value_is_no_plugin_bit_for_bit(tiny, name, optimiser):
-    if name not in NEUTRAL:
-        pytest.skip("shares codes, not updates")
-    training = {"lr": 0.01, "batch-size": 8, "optimiser": optimiser, "local-steps": 4}
-    plain = weights(with_plugins(tiny, training=training))
-    assert equal(
-        plain, weights(with_plugins(tiny, {"name": name, **NEUTRAL[name]}, training=training))
-    )
+def test_a_plugin_protects_what_its_hooks_act_on(name):
+    row = row_of(name)
+    own = {
+        what
+        for what, hooks in HOOKS.items()
+        if any(getattr(row.build, hook) is not getattr(PrivacyPlugin, hook) for hook in hooks)
+    }
+    ours = row.build.__module__.startswith("fedpriv.")
+    assert set(row.protects) == own if ours else set(row.protects) >= own
 
 
-@pytest.mark.parametrize("name", STRONG)
-def test_a_strong_value_changes_the_answer_and_invents_no_parameter(tiny, name):
-    training = {"lr": 0.1, "batch-size": 8, "local-steps": 3}
-    plain = weights(with_plugins(tiny, training=training), rounds=1)
-    strong = weights(with_plugins(tiny, {"name": name, **STRONG[name]}, training=training), 1)
-    assert not equal(plain, strong)
-    assert {k: v.shape for k, v in strong[0].items()} == {k: v.shape for k, v in plain[0].items()}
+@dataclass(frozen=True)
+class Rounding(PrivacyPlugin):
+    """Somebody else's: as many digits as asked for."""
+
+    digits: int = 3
+
+    neutral = {"digits": 60}  # noqa: RUF012
+    strong = {"digits": 1}  # noqa: RUF012
+    protects = ("update",)
+
+    def on_update(self, update, job):
+        return {k: v.double().round(decimals=self.digits).float() for k, v in update.items()}
 
 
-@pytest.mark.parametrize("name", STRONG)
-def test_the_same_seed_gives_the_same_answer(tiny, name):
-    scenario = with_plugins(tiny, {"name": name, **STRONG[name]}, training={"local-steps": 2})
-    assert equal(weights(scenario, 1), weights(scenario, 1))
+class Silent(PrivacyPlugin):
+    """Says nothing about itself."""
+
+
+@pytest.fixture
+def house(monkeypatch):
+    """Plugins of another package: by import path, and one by entry point."""
+    module = SimpleNamespace(Rounding=Rounding, Silent=Silent)
+    monkeypatch.setitem(sys.modules, "house", module)
+    point = EntryPoint("rounding", "house:Rounding", PLUGINS.group)
+    monkeypatch.setitem(vars(PLUGINS), "_points", {"rounding": point})
+
+
+def test_somebody_elses_plugin_says_what_it_is_and_keeps_the_contract(tiny, house):
+    assert "rounding" in PLUGINS and row_of("rounding").protects == ("update",)
+    check_contract(tiny, "rounding", "update")
+    check_contract(tiny, "house:Rounding", "update")
+    assert row_of("house:Silent").protects == ("update", "codes")
+    with pytest.raises(AssertionError, match="does not say"):
+        check_contract(tiny, "house:Silent", "update")
+
+
+@pytest.mark.parametrize(
+    ("name", "shares", "says"),
+    [
+        ("ars", "update", "'ars' protects codes, but the strategy shares updates"),
+        ("dp", "codes", "'dp' protects updates, but the strategy shares codes"),
+        ("noisy", "nothing", "shares nothing"),
+        ("rounding", "codes", "'rounding' protects updates"),
+        ("ars", "codes", None),
+        ("dp", "update", None),
+        ("dp", "nothing", None),
+        ("house:Silent", "codes", None),
+    ],
+)
+def test_a_plugin_that_cannot_act_on_what_is_shared_is_refused(house, name, shares, says):
+    if says is None:
+        check_plugins([Spec(name)], shares)
+        return
+    with pytest.raises(BadOption, match=says):
+        check_plugins([Spec("guard")] * (shares == "update") + [Spec(name)], shares)
 
 
 @pytest.mark.parametrize("on", ["gradient", "update"])
@@ -157,6 +240,15 @@ def test_a_client_answers_a_senseless_order_with_the_reason(tiny):
     scenario = with_plugins(tiny, {"name": "dp", "noise-multiplier": 1.0}, {"name": "spn"})
     reply = ask(scenario)
     assert reply.has_error() and "put spn first" in reply.error.reason
+
+
+@pytest.mark.parametrize("scope", ["layer", "global"])
+def test_pruning_shares_the_largest_by_magnitude(tiny, scope):
+    job = make_job(tiny, first_state(tiny), 1, context_of(tiny))
+    update = {"w": torch.tensor([0.1, -5.0, 0.3, 4.0]), "b": torch.tensor([-2.0, 0.2])}
+    released = GradientPruning(fraction=0.5, scope=scope).on_update(update, job)
+    assert released["w"].tolist() == [0, -5, 0, 4]
+    assert released["b"].tolist() == pytest.approx([-2.0, 0])
 
 
 BAD = [

@@ -337,7 +337,7 @@ def test_a_party_without_labels_cannot_train_for_a_task():
         {"name": "arl", "lambda1": -1.0},
         {"name": "noisy", "scale": -1.0},
         {"name": "dnn-resized", "keep": 0.0},
-        {"name": "dnn", "k": -1},
+        {"name": "dnn", "k": -2},
     ],
 )
 def test_options_out_of_range_are_refused(plugin):
