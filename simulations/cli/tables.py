@@ -10,16 +10,16 @@ from rich.table import Table
 from fedpriv.catalogue import METRICS
 from fedpriv.tables import Row
 
-FEW = 4  # metrics that a terminal has room for; scores.csv has all of them
+FEW = 3  # metrics that a terminal has room for; scores.csv has all of them
 
 
 def scores_table(title: str, rows: Sequence[Row]) -> Table:
     """One line an attack: how many scores, of each metric the median and the worst, and the seconds."""
     table = Table(title=title)
-    table.add_column("attack")
+    table.add_column("attack", overflow="fold")
     names = [name for name in METRICS if any(name in row for row in rows)]
-    names.sort(key=lambda name: METRICS.build(name).bound is None)
-    shown = names[:FEW]
+    bounded = [name for name in names if METRICS.build(name).bound is not None]
+    shown = (bounded or names)[:FEW]
     columns = ["scores"]
     for name in shown:
         said = METRICS.build(name).said or name
