@@ -1,10 +1,12 @@
 """The truth: the samples a client used and what its plugins did to them, on the client's own disk.
 
 A judge compares it with what attacks claim. It is written only to a folder that is named in the node's own
-configuration, by a simulation or by the client's owner: no message can ask for it, none contains it.
+configuration or environment ($FEDPRIV_TRUTH), by a simulation or by the client's owner: no message can ask
+for it, none contains it.
 """
 
 import math
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +18,7 @@ from torch.nn.functional import cross_entropy
 
 from fedpriv.clients.job import Job, OnBatch, fit, optimiser_of
 from fedpriv.codes.parties import LABEL, labels_of
-from fedpriv.evidence.truth import Truth
+from fedpriv.evidence.truth import TRUTH_VARIABLE, Truth
 from fedpriv.rng import seed_of
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import loaded, model_of, seed_everything
@@ -27,7 +29,7 @@ FOLDER = "truth-folder"  # in a node's own configuration
 
 def truth_folder(scenario: Scenario, server_round: int, context: Context) -> Path | None:
     """Where this client writes the truth of this round; None when it keeps none."""
-    folder = context.node_config.get(FOLDER)
+    folder = context.node_config.get(FOLDER) or os.environ.get(TRUTH_VARIABLE)
     if not folder or not scenario.keeps_truth:
         return None
     rounds = scenario.federation.rounds

@@ -1,7 +1,7 @@
 """A scenario and its variants, one after another: train, attack, score, and one page of it all."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
@@ -13,6 +13,9 @@ from fedpriv.simulations.judging.attacking import Tell, silent
 from fedpriv.simulations.judging.gate import Gate
 from fedpriv.simulations.stopping import stoppable
 from fedpriv.simulations.variants import variants_of
+
+if TYPE_CHECKING:
+    from fedpriv.simulations.judging.judge import TruthOf
 
 
 def run_all(
@@ -46,12 +49,18 @@ def run_all(
     return concluded(folder, rows)
 
 
-def judge(result: dict[str, Any], place: RunFolder, scenario: Scenario, tell: Tell) -> bool:
+def judge(
+    result: dict[str, Any],
+    place: RunFolder,
+    scenario: Scenario,
+    tell: Tell = silent,
+    truth_of: "TruthOf | None" = None,
+) -> bool:
     """Put what attacks found into a variant's result; whether they were cut short."""
     from fedpriv.simulations.judging.judge import judged  # pandas, when training is over
 
     with stoppable() as progress:
-        found = judged(place, scenario, tell=tell, progress=progress)
+        found = judged(place, scenario, truth_of=truth_of, tell=tell, progress=progress)
     result |= found.plain()
     return found.partial
 

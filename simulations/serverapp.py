@@ -1,16 +1,20 @@
 """The ServerApp of `flwr run .`: train, then attack, judge and write the page as `fedpriv run` does."""
 
 import logging
+import os
 from pathlib import Path
+from typing import Any
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
+from fedpriv.evidence.truth import TRUTH_VARIABLE
 from fedpriv.runfolder import RunFolder, new_folder
 from fedpriv.scenario import Scenario
 from fedpriv.simulations.checks import check
 from fedpriv.simulations.judging.gate import check as check_gates
 from fedpriv.simulations.judging.gate import gates_of
+from fedpriv.simulations.judging.recordings import truths_in
 from fedpriv.simulations.pipeline import concluded, judge
 from fedpriv.strategies.app import server_app
 
@@ -20,14 +24,15 @@ app = ServerApp()
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Scores need the truth, which simulated clients keep below the folder named in `out`."""
+    """Scores need the truth, which clients keep in the folder that $FEDPRIV_TRUTH names."""
     scenario = Scenario.of(context.run_config)
     check(scenario)
     out = str(context.run_config.get("out", ""))
     folder = RunFolder(Path(out)) if out else new_folder(scenario.name)
     context.run_config = {**context.run_config, "out": str(folder.path)}
     server_app()(grid, context)
-    result = {"folder": str(folder.path), "rounds": folder.rounds()}
-    judge(result, folder, scenario, lambda attack, done, total: None)
+    result: dict[str, Any] = {"folder": str(folder.path), "rounds": folder.rounds()}
+    kept = os.environ.get(TRUTH_VARIABLE)
+    judge(result, folder, scenario, truth_of=truths_in(Path(kept)) if kept else None)
     log.warning("report: %s", concluded(folder, {"": result})["report"])
-    check_gates(gates_of(scenario.gate), result.get("scores", []))  # type: ignore[arg-type]
+    check_gates(gates_of(scenario.gate), result.get("scores", []))

@@ -1,6 +1,5 @@
 """What a server knows of its clients' training: the scenario it wrote itself."""
 
-import math
 from typing import Any
 
 from torch import nn
@@ -33,8 +32,7 @@ def facts_of(scenario: Scenario) -> Facts:
 
     def facts(server_round: int, examples: int) -> dict[str, Any]:
         size = min(training.batch_size, examples)
-        steps = training.local_steps or training.local_epochs * math.ceil(examples / size)
-        lr = training.lr_at(server_round)
+        lr, steps = training.lr_at(server_round), training.steps_for(examples)
         return {**fixed, "lr": lr, "batch_size": size, "local_steps": steps}
 
     return facts

@@ -11,17 +11,21 @@ from types import SimpleNamespace
 from typing import Any
 
 from flwr.app import ConfigRecord, Error, Message, MessageType, MetricRecord, RecordDict
-from flwr.common import FitIns, ndarrays_to_parameters, parameters_to_ndarrays
-from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, MAIN_PARAMS_RECORD, Key
-from flwr.server.workflow.secure_aggregation.secaggplus_workflow import (
-    SecAggPlusWorkflow,
-    WorkflowState,
-)
 from flwr.serverapp import Grid
-from flwr.supercore.run import Run
 from torch import from_numpy
 
 from fedpriv.errors import BadScenario
+from fedpriv.flower import (
+    MAIN_CONFIGS_RECORD,
+    MAIN_PARAMS_RECORD,
+    FitIns,
+    Key,
+    Run,
+    SecAggPlusWorkflow,
+    WorkflowState,
+    ndarrays_to_parameters,
+    parameters_to_ndarrays,
+)
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import shares_of
 from fedpriv.state import State, apply

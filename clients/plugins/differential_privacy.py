@@ -28,14 +28,6 @@ MEMORY = "dp"
 GHOST_FROM = 128  # batch size from which ghost clipping measured faster than hooks
 
 
-def steps_of(scenario: Scenario, samples: int) -> int:
-    """The steps of one round on so many samples."""
-    training = scenario.training
-    if training.local_steps is not None:
-        return training.local_steps
-    return training.local_epochs * math.ceil(samples / training.batch_size)
-
-
 def turns_of(scenario: Scenario) -> int:
     """How many rounds a client can expect to take part in."""
     federation = scenario.federation
@@ -150,7 +142,7 @@ class DifferentialPrivacy(PrivacyPlugin):
     def plan(self, scenario: Scenario, samples: int) -> tuple[float, float, int]:
         """Noise multiplier, sampling rate and steps of a round of a client with so many samples."""
         rate = min(1.0, scenario.training.batch_size / samples)
-        steps, noise = steps_of(scenario, samples), self.noise_multiplier
+        steps, noise = scenario.training.steps_for(samples), self.noise_multiplier
         if noise is None:
             total = steps * turns_of(scenario)
             noise = noise_for(self.epsilon or 0.0, self.delta, rate, total, self.accountant)

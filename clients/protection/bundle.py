@@ -9,7 +9,7 @@ import hashlib
 from functools import lru_cache
 from importlib.metadata import version
 
-from flwr.cli.build import build_fab_from_files
+from fedpriv.flower import build_fab_from_files
 
 _PYPROJECT = """\
 [project]

@@ -17,15 +17,17 @@ from logging import ERROR
 from pathlib import Path
 from typing import Any
 
-from flwr.supercore import log
-from flwr.supercore.constant import TaskType
-from flwr.supercore.superexec import run_superexec as superexec
-from flwr.supercore.superexec.executor.subprocess_executor import SubprocessExecutor
-from flwr.supercore.superexec.executor.types import ExecutionSpec, LaunchResult
-from flwr.supercore.tls import validate_and_resolve_root_certificates
-
 from fedpriv.clients.protection.bundle import digest_of, own_bundle
 from fedpriv.errors import BadOption, Refused
+from fedpriv.flower import (
+    ExecutionSpec,
+    LaunchResult,
+    SubprocessExecutor,
+    TaskType,
+    log,
+    validate_and_resolve_root_certificates,
+)
+from fedpriv.flower import run_superexec as superexec
 
 TRUSTED, ANY = "FEDPRIV_TRUSTED_BUNDLES", "any"
 PACKAGES = ("fedpriv", "clients", "strategies", "attacks", "simulations")
@@ -63,7 +65,7 @@ def check_bundle(bundle: bytes, trusted: frozenset[str] | None) -> None:
 
 def run_message(spec: ExecutionSpec, trusted: frozenset[str] | None) -> None:
     """One message, in the process that was forked for it."""
-    from flwr.supernode.runtime import run_clientapp as runtime
+    from fedpriv.flower import run_clientapp as runtime
 
     own = vars(runtime)  # Flower has no place of its own for a check before a bundle is installed
     install = own["install_from_fab"]
@@ -128,7 +130,7 @@ class ForkExecutor(SubprocessExecutor):
 
 def forget_exit_handlers() -> None:
     """The parent's exit handlers close the parent's connections: a child must not run them."""
-    from flwr.supercore.exit.exit_handler import registered_exit_handlers
+    from fedpriv.flower import registered_exit_handlers
 
     registered_exit_handlers.clear()
 
@@ -145,7 +147,7 @@ def load() -> None:
 
 
 def main() -> None:
-    from flwr.supercore.cli.flower_superexec import flower_superexec
+    from fedpriv.flower import flower_superexec
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     try:

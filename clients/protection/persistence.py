@@ -21,12 +21,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
-from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
-from flwr.proto.recorddict_pb2 import RecordDict as ProtoRecordDict
 from google.protobuf.message import DecodeError
 
 from fedpriv.errors import BadFolder
 from fedpriv.files import write_bytes
+from fedpriv.flower import RecordDict as ProtoRecordDict
+from fedpriv.flower import recorddict_from_proto, recorddict_to_proto
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.sections import Federation
 from fedpriv.wire import MEMORY, round_in

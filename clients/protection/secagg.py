@@ -7,14 +7,20 @@ when they are rounded to integers.
 
 from collections.abc import Callable
 
-import flwr.compat.common.recorddict_compat as compat
 from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
-from flwr.client.mod import secaggplus_mod
-from flwr.common import Code, FitRes, Status, ndarrays_to_parameters, parameters_to_ndarrays
-from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS
 from torch import from_numpy
 
 from fedpriv.errors import FedprivError, Refused
+from fedpriv.flower import (
+    RECORD_KEY_CONFIGS,
+    Code,
+    FitRes,
+    Status,
+    ndarrays_to_parameters,
+    parameters_to_ndarrays,
+    secaggplus_mod,
+)
+from fedpriv.flower import recorddict_compat as compat
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import first_state
 from fedpriv.state import difference

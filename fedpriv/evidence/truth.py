@@ -13,6 +13,7 @@ from torch import Tensor
 from fedpriv.errors import BadInput
 from fedpriv.files import whole
 
+TRUTH_VARIABLE = "FEDPRIV_TRUTH"  # names the folder where clients of one environment keep it
 ATTRIBUTE, SECRET = "attribute/", "secret/"  # what the names of optional arrays begin with
 
 

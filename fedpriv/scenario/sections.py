@@ -1,5 +1,6 @@
 """The sections of a scenario file, key for key; each one checks its own numbers."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -81,6 +82,12 @@ class Training:
             at_least("training.local-steps", self.local_steps, 1)
         if not 0 <= self.holdout < 1:
             raise BadOption(f"training.holdout must be in [0, 1), got {self.holdout}.")
+
+    def steps_for(self, samples: int) -> int:
+        """Local steps in a round of a client with so many samples."""
+        if self.local_steps is not None:
+            return self.local_steps
+        return self.local_epochs * math.ceil(samples / min(self.batch_size, samples))
 
     def lr_at(self, server_round: int) -> float:
         """The learning rate of a round: lr · factor^(schedule rounds already passed)."""

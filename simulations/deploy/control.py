@@ -11,21 +11,23 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from flwr.common.serde import fab_to_proto, run_from_proto, user_config_to_proto
-from flwr.proto.control_pb2 import (  # pylint: disable=no-name-in-module
-    ListNodesRequest,
-    ListRunsRequest,
-    RegisterNodeRequest,
-    StartRunRequest,
-    StopRunRequest,
-    StreamLogsRequest,
-)
-from flwr.supercore.control import ControlHttpClient
-from flwr.supercore.fab import Fab
-from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 
 from fedpriv.clients.protection.bundle import digest_of
 from fedpriv.errors import WorkFailed
+from fedpriv.flower import (
+    ControlHttpClient,
+    Fab,
+    ListNodesRequest,
+    ListRunsRequest,
+    RegisterNodeRequest,
+    RuntimeVersionHttpInterceptor,
+    StartRunRequest,
+    StopRunRequest,
+    StreamLogsRequest,
+    fab_to_proto,
+    run_from_proto,
+    user_config_to_proto,
+)
 
 FINISHED, COMPLETED = "finished", "completed"
 

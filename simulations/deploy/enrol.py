@@ -6,9 +6,9 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_public_key
-from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
 from fedpriv.errors import BadInput, FedprivError
+from fedpriv.flower import public_key_to_bytes
 from fedpriv.simulations.deploy.control import Control
 
 

@@ -9,10 +9,10 @@ import ray
 import torch
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
-from flwr.server.superlink.fleet.vce.backend.raybackend import RayBackend
 
 from fedpriv.clients.app import app as client_app
 from fedpriv.errors import BadOption, WorkFailed
+from fedpriv.flower import RayBackend
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import training_samples
 

@@ -1,7 +1,6 @@
 """Where virtual clients run: in this process, or as Ray actors through Flower's own backend."""
 
 import copy
-import math
 import os
 import time
 from collections.abc import Callable
@@ -9,9 +8,9 @@ from collections.abc import Callable
 import torch
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
-from flwr.server.superlink.fleet.vce.backend.backend import Backend
 from torch import nn
 
+from fedpriv.flower import Backend
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import model_of, training_samples
 from fedpriv.strategies.catalogue import row_of
@@ -64,10 +63,8 @@ def work_seconds(scenario: Scenario) -> float:
     """What training takes on one core, all clients and rounds together."""
     training, federation = scenario.training, scenario.federation
     clients = federation.clients * federation.fraction
-    steps = training.local_steps
-    if steps is None:
-        samples = len(training_samples(scenario)[0]) / federation.clients
-        steps = training.local_epochs * math.ceil(samples / training.batch_size)
+    samples = max(1, len(training_samples(scenario)[0]) // federation.clients)
+    steps = training.steps_for(samples)
     return step_seconds(scenario) * steps * clients * federation.rounds
 
 

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from flwr.app import Context, RecordDict
-from flwr.common.serde import recorddict_from_proto, recorddict_to_proto
-from flwr.proto.recorddict_pb2 import RecordDict as ProtoRecordDict
 from google.protobuf.message import DecodeError
 
 from fedpriv.errors import BadFolder
 from fedpriv.files import write_bytes
+from fedpriv.flower import RecordDict as ProtoRecordDict
+from fedpriv.flower import recorddict_from_proto, recorddict_to_proto
 from fedpriv.rng import seed_of
 from fedpriv.scenario import Scenario
 

@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 from flwr.app import Context, Error, Message, RecordDict
-from flwr.server.superlink.fleet.vce.backend.backend import Backend
 from flwr.serverapp import Grid
-from flwr.supercore.run import Run
-from flwr.supercore.task_identity import TaskIdentity
 
+from fedpriv.flower import Backend, Run, TaskIdentity
 from fedpriv.simulations.federation.contexts import RUN_ID, SERVER_NODE
 
 FAILED = 450  # the code of an error reply: the client broke down

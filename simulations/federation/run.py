@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import torch
 from flwr.app import Context, RecordDict
-from flwr.server.superlink.fleet.vce.backend.backend import Backend
 
 from fedpriv.errors import BadFolder
 from fedpriv.files import write_text
+from fedpriv.flower import Backend
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import class_table

@@ -59,12 +59,13 @@ def judged(
     scenario: Scenario,
     attacks: Sequence[Attack] | None = None,
     *,
+    truth_of: TruthOf | None = None,
     tell: Tell = silent,
     progress: Progress = go_on,
 ) -> Judged:
     """Attack what a folder recorded, score it against what clients kept, and write both down.
 
-    `attacks` are the scenario's own unless others are given.
+    `attacks` are the scenario's own unless others are given, `truth_of` reads the folder's own truth.
     """
     wanted = scenario.attacks if attacks is None else attacks
     if not wanted or strategy_row(scenario).reply == "nothing":
@@ -77,7 +78,9 @@ def judged(
         join_truths(folder, scenario.federation.clients)
     recording = of_run(folder)
     findings = (
-        findings_of(examined(recording.updates, folder.truth_of)) if recording.updates else []
+        findings_of(examined(recording.updates, truth_of or folder.truth_of))
+        if recording.updates
+        else []
     )
     todo = []
     for attack in wanted:
@@ -87,7 +90,7 @@ def judged(
         else:
             findings.append(left_out(attack.name, why_left))
     folder.write_findings(findings)
-    found = scored_claims(recording, todo, folder, tell=tell, progress=progress)
+    found = scored_claims(recording, todo, folder, truth_of=truth_of, tell=tell, progress=progress)
     found.findings = findings
     return found
 

@@ -1,7 +1,5 @@
 """Does S_pri foretell what an attack recovers? Policies attacked, and the correlation (ATS figure 2)."""
 
-import csv
-import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,15 +17,16 @@ from fedpriv.data.dataset import Dataset
 from fedpriv.engine.gradients import as_trained, dense
 from fedpriv.errors import BadOption
 from fedpriv.evidence.observation import Observation
-from fedpriv.files import whole, write_text
 from fedpriv.metrics.images import psnr
 from fedpriv.policies import Policy, PolicySet
 from fedpriv.policies.privacy_score import sample_gradients
 from fedpriv.policies.search import Stage
+from fedpriv.report.search_figures import draw_correlation
 from fedpriv.rng import generator, seed_of
 from fedpriv.simulations.search.search import Places
 from fedpriv.simulations.search.subject import Subject, kept_model, untrained
 from fedpriv.state import State, state_of
+from fedpriv.tables import Row, write_table
 
 
 @dataclass(frozen=True)
@@ -119,25 +118,13 @@ def attacked(
 
 def write(rows: Sequence[Attacked], attack: str, out: Path) -> Correlation:
     """`out` as CSV with a picture beside it; the correlation of S_pri with the paper's PSNR."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["policy", "s-pri", "psnr-trained", "psnr"])
-    writer.writerows([row.policy, row.privacy, row.psnr_trained, row.psnr] for row in rows)
-    write_text(out, text.getvalue())
+    table: list[Row] = [
+        {"policy": r.policy, "s-pri": r.privacy, "psnr-trained": r.psnr_trained, "psnr": r.psnr}
+        for r in rows
+    ]
+    write_table(out, table)
     found = correlation([row.privacy for row in rows], [row.psnr_trained for row in rows])
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6, 4), layout="constrained")
-    axes = figure.add_subplot()
-    x = [row.privacy for row in rows]
-    axes.scatter(x, [row.psnr_trained for row in rows], label="against the transformed image")
-    axes.scatter(x, [row.psnr for row in rows], marker="x", label="against the original")
-    axes.set_xlabel("S_pri")
-    axes.set_ylabel(f"PSNR of {attack} (dB)")
-    axes.set_title(f"{len(rows)} policies, {found}")
-    axes.legend(fontsize=8)
-    with whole(out.with_suffix(".png")) as beside:
-        figure.savefig(beside, format="png", dpi=150)
+    draw_correlation(table, f"{len(rows)} policies, {found}", attack, out.with_suffix(".png"))
     return found
 
 

@@ -1,7 +1,5 @@
 """GradSim by layer while an attack goes on: where a policy leaves it in the dark (ATS figure 6)."""
 
-import csv
-import io
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,15 +11,16 @@ from fedpriv.attacks.catalogue import ATTACKS
 from fedpriv.attacks.inversion.attack import GradientInversion
 from fedpriv.data.dataset import Dataset
 from fedpriv.engine.gradients import Distance, Gradients, inner, square
-from fedpriv.files import whole, write_text
 from fedpriv.policies import Policy, PolicySet
 from fedpriv.policies.policy_set import RANDOM, named
 from fedpriv.policies.search import Stage
+from fedpriv.report.search_figures import draw_layers
 from fedpriv.rng import generator
 from fedpriv.simulations.search.correlation import judge_of, observed
 from fedpriv.simulations.search.search import Places
 from fedpriv.simulations.search.subject import Subject
 from fedpriv.state import State
+from fedpriv.tables import Row, write_table
 
 POINTS = 100  # of a curve, at most
 EVER = 1e6  # gigabytes: no attack is cut into chunks
@@ -82,30 +81,17 @@ def similarities(
 
 def write(curves: Curves, names: list[str], attack: str, out: Path) -> None:
     """`out` as CSV, a row for each policy, layer and evaluation shown, with a picture beside it."""
-    from matplotlib.figure import Figure
-
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["policy", "layer", "evaluation", "similarity"])
-    figure = Figure(figsize=(9, 4), layout="constrained")
-    shallow, deep = figure.subplots(1, 2, sharey=True)
-    for number, (policy, values) in enumerate(curves.items()):
+    rows: list[Row] = []
+    for policy, values in curves.items():
         shown = range(0, len(values), -(-len(values) // POINTS))
         columns = dict(zip(names, values[list(shown)].T.tolist(), strict=True))
         for layer, column in columns.items():
-            writer.writerows([policy, layer, *pair] for pair in zip(shown, column, strict=True))
-        for axes, both in ((shallow, names[:2]), (deep, names[-2:])):
-            for layer, style in zip(both, ("-", "--"), strict=False):
-                line = {"color": f"C{number}", "linestyle": style}
-                axes.plot(shown, columns[layer], label=f"{policy}: {layer}", **line)
-    for axes, title in ((shallow, "shallow layers"), (deep, "deep layers")):
-        axes.set_title(title)
-        axes.set_xlabel(f"evaluations of {attack}")
-        axes.legend(fontsize=6)
-    shallow.set_ylabel("GradSim with the observed gradient")
-    write_text(out, text.getvalue())
-    with whole(out.with_suffix(".png")) as beside:
-        figure.savefig(beside, format="png", dpi=150)
+            rows += [
+                {"policy": policy, "layer": layer, "evaluation": at, "similarity": value}
+                for at, value in zip(shown, column, strict=True)
+            ]
+    write_table(out, rows)
+    draw_layers(rows, names, attack, out.with_suffix(".png"))
 
 
 def watch(

@@ -14,12 +14,12 @@ from torch import nn
 from fedpriv.catalogue import DATASETS
 from fedpriv.data.dataset import Dataset
 from fedpriv.errors import BadOption
-from fedpriv.policies.figure import draw, draw_curves
 from fedpriv.policies.journal import Journal, Task
 from fedpriv.policies.policy import Policy
 from fedpriv.policies.policy_set import PolicySet
 from fedpriv.policies.scorer import Scorer
 from fedpriv.policies.search import Found, Search, Spread, Stage, done, in_this_process, search
+from fedpriv.report.search_figures import draw, draw_curves
 from fedpriv.simulations.federation.cluster import cluster
 from fedpriv.simulations.search.subject import (
     Subject,

@@ -1,4 +1,4 @@
-"""What a search has seen: S_pri against S_acc, each transformation alone, and GradSim's curves."""
+"""Pictures of a policy search: scores, single transformations, GradSim's curves, checks by attacks."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import Any
 from fedpriv.files import whole
 from fedpriv.policies.policy_set import PolicySet
 from fedpriv.policies.transforms import TRANSFORMATIONS
+from fedpriv.tables import Row
 
 
 def draw(found: PolicySet, path: Path) -> None:
@@ -34,6 +35,49 @@ def draw_curves(curves: Mapping[str, Sequence[float]], path: Path) -> None:
     axes.set_xlabel("way from a random start to the transformed image")
     axes.set_ylabel("GradSim (flat: nothing shows the way)")
     axes.legend(fontsize=8)
+    with whole(path) as beside:
+        figure.savefig(beside, format="png", dpi=150)
+
+
+def draw_correlation(rows: Sequence[Row], title: str, attack: str, path: Path) -> None:
+    """PSNR of an attack's guesses against S_pri, a point a policy (ATS figure 2)."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.add_subplot()
+    x = [row["s-pri"] for row in rows]
+    axes.scatter(x, [row["psnr-trained"] for row in rows], label="against the transformed image")
+    axes.scatter(x, [row["psnr"] for row in rows], marker="x", label="against the original")
+    axes.set_xlabel("S_pri")
+    axes.set_ylabel(f"PSNR of {attack} (dB)")
+    axes.set_title(title)
+    axes.legend(fontsize=8)
+    with whole(path) as beside:
+        figure.savefig(beside, format="png", dpi=150)
+
+
+def draw_layers(rows: Sequence[Row], layers: Sequence[str], attack: str, path: Path) -> None:
+    """GradSim of the first and the last two layers while an attack goes on (ATS figure 6)."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    shallow, deep = figure.subplots(1, 2, sharey=True)
+    for number, policy in enumerate(dict.fromkeys(row["policy"] for row in rows)):
+        for axes, both in ((shallow, layers[:2]), (deep, layers[-2:])):
+            for layer, style in zip(both, ("-", "--"), strict=False):
+                own = [r for r in rows if r["policy"] == policy and r["layer"] == layer]
+                axes.plot(
+                    [row["evaluation"] for row in own],
+                    [row["similarity"] for row in own],
+                    label=f"{policy}: {layer}",
+                    color=f"C{number}",
+                    linestyle=style,
+                )
+    for axes, title in ((shallow, "shallow layers"), (deep, "deep layers")):
+        axes.set_title(title)
+        axes.set_xlabel(f"evaluations of {attack}")
+        axes.legend(fontsize=6)
+    shallow.set_ylabel("GradSim with the observed gradient")
     with whole(path) as beside:
         figure.savefig(beside, format="png", dpi=150)
 
