@@ -155,7 +155,7 @@ def row_of(name: str) -> PluginRow:
 
 
 def plugin_of(specs: Iterable[Spec]) -> PrivacyPlugin:
-    """The plugins of a scenario as one, in the order given; BadOption for an order without sense."""
+    """The plugins of a scenario as one, in the order given; BadOption for a senseless order."""
     specs = tuple(specs)
     plugins = [PLUGINS.build(spec.name, spec.options) for spec in specs]
     check_order([spec.name for spec in specs], plugins)
