@@ -1,4 +1,7 @@
-"""The ClientApp: a message in, the hooks in order, a message out; the same in simulation and deployment."""
+"""The ClientApp: a message in, the plugins' hooks in order, a message out.
+
+A simulation and a deployment run the same app.
+"""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -31,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 def answering(handler: Handler) -> Handler:
-    """`handler` whose expected failures become an error reply the server can name."""
+    """`handler`, with every error that a user can meet sent back as a reply that says why."""
 
     @wraps(handler)
     def answer(message: Message, context: Context) -> Message:
@@ -47,7 +50,7 @@ def answering(handler: Handler) -> Handler:
 def trained(
     scenario: Scenario, start: State, server_round: int, context: Context
 ) -> tuple[nn.Module, State, dict[str, float]]:
-    """One round of local training: the client's own model, the update that leaves it, its report."""
+    """Train for one round: the client's own model, the update that leaves it, and its report."""
     plugin = plugin_of(scenario.plugins)
     job = plugin.on_setup(make_job(scenario, start, server_round, context))
     folder, watch = truth_folder(scenario, server_round, context), Watch()
@@ -55,13 +58,13 @@ def trained(
         watch.batches(job)
     job.report |= fit(job, watch.on_batch(plugin.on_batch) if folder else plugin.on_batch)
     update = plugin.on_update(difference(state_of(job.shared), start), job)
-    if folder and watch.trained:  # a Poisson sampler may have drawn nobody
+    if folder and watch.trained:  # Poisson sampling may have drawn no sample at all
         watch.truth(job, update).save(folder)
     return job.shared, update, job.report
 
 
 def client_app(scenario_of: Callable[[Mapping[str, Any]], Scenario] = Scenario.of) -> ClientApp:
-    """A ClientApp whose scenario comes with the run's configuration."""
+    """A ClientApp; `scenario_of` reads the scenario from the run's configuration."""
     app = ClientApp(mods=[on_own_terms, masked, persistent, clipped_as_asked])
 
     @app.train()

@@ -36,117 +36,64 @@ class PluginRow(Entry[PrivacyPlugin]):
     baseline: tuple[Spec, ...] = ()  # what the neutral setting equals: no plugin, or these
 
 
-PLUGINS: Registry[PrivacyPlugin] = Registry(
-    "plugin",
-    "plugins",
-    {
-        "spn": PluginRow(
-            SecretPolarization,
-            "a secret second head perturbs gradients",
-            paper="SPN eq. 4-6",
-            protects=UPDATE,
-            neutral={"alpha2": 0.0},
-            strong={"alpha2": 0.5},
-        ),
-        "dp": PluginRow(
-            DifferentialPrivacy,
-            "DP-SGD, sample-level ε accounted over the run",
-            paper="Abadi 2016",
-            protects=UPDATE,
-            neutral={"noise-multiplier": 0.0, "max-grad-norm": float("inf")},
-            strong={"noise-multiplier": 1.0},
-        ),
-        "noise": PluginRow(
-            Noise,
-            "Gaussian or Laplace noise, no ε claimed",
-            paper="SPN sect. 4.1",
-            protects=UPDATE,
-            neutral={"scale": 0.0},
-            strong={"scale": 0.1},
-        ),
-        "pruning": PluginRow(
-            GradientPruning,
-            "share the largest elements only",
-            paper="SPN sect. 4.1",
-            protects=UPDATE,
-            neutral={"fraction": 1.0},
-            strong={"fraction": 0.1},
-        ),
-        "augment": PluginRow(
-            Augmentation,
-            "train on transformed images only",
-            paper="ATS sect. 4.4",
-            protects=UPDATE,
-            neutral={"policy": "none"},
-            strong={"policy": "3-1-7+43-18-18"},
-        ),
-        "clip": PluginRow(
-            Clip,
-            "bound the norm of the update",
-            protects=UPDATE,
-            neutral={"norm": float("inf")},
-            strong={"norm": 1e-3},
-        ),
-        "guard": PluginRow(
-            Guard,
-            "look at the model received before training on it",
-            protects=UPDATE,
-            neutral={"action": "warn"},
-            strong={"action": "clip", "tolerance": 1e-6},  # every model looks malicious
-        ),
-        "ars": PluginRow(
-            AdversarialSharing,
-            "masked adversarial noise on codes",
-            paper="ARS eq. 12, 15",
-            protects=CODES,
-            neutral={"epsilon": 0.0},
-            strong={"epsilon": 2.0},
-        ),
-        "ran": PluginRow(
-            ReconstructiveAdversary,
-            "an encoder against a decoder",
-            paper="RAN alg. 1",
-            protects=CODES,
-            neutral={"lam": 1.0},
-            strong={"lam": 0.1},
-            baseline=(Spec("dnn", {"k": 3}),),
-        ),
-        "arl": PluginRow(
-            AdversarialReconstruction,
-            "task codes that resist inversion",
-            paper="ARL eq. 9",
-            protects=CODES,
-            neutral={"lambda1": 0.0},
-            strong={"lambda1": 5.0},
-            baseline=(Spec("dnn"),),
-        ),
-        "dnn": PluginRow(
-            TaskEncoder,
-            "plain features of the task's network",
-            paper="RAN sect. 3.1",
-            protects=CODES,
-            neutral={"k": -1},
-            strong={"k": 3},
-        ),
-        "noisy": PluginRow(
-            RandomNoise,
-            "random noise on codes or raw data",
-            paper="RAN sect. 3.1",
-            protects=CODES,
-            neutral={"scale": 0.0},
-            strong={"scale": 1.0},
-        ),
-        "dnn-resized": PluginRow(
-            ResizedFeatures,
-            "PCA and noise on codes",
-            paper="RAN sect. 3.1",
-            protects=CODES,
-            neutral={"keep": 1.0, "scale": 0.0},
-            strong={"keep": 0.3, "scale": 1.0},
-        ),
-    },
-    PluginRow,
-)
+# fmt: off
+PLUGINS: Registry[PrivacyPlugin] = Registry("plugin", "plugins", {
+    "spn": PluginRow(
+        SecretPolarization, "a secret second head perturbs gradients", "SPN eq. 4-6", UPDATE,
+        neutral={"alpha2": 0.0}, strong={"alpha2": 0.5},
+    ),
+    "dp": PluginRow(
+        DifferentialPrivacy, "DP-SGD, sample-level ε accounted over the run", "Abadi 2016", UPDATE,
+        neutral={"noise-multiplier": 0.0, "max-grad-norm": float("inf")},
+        strong={"noise-multiplier": 1.0},
+    ),
+    "noise": PluginRow(
+        Noise, "Gaussian or Laplace noise, no ε claimed", "SPN sect. 4.1", UPDATE,
+        neutral={"scale": 0.0}, strong={"scale": 0.1},
+    ),
+    "pruning": PluginRow(
+        GradientPruning, "share the largest elements only", "SPN sect. 4.1", UPDATE,
+        neutral={"fraction": 1.0}, strong={"fraction": 0.1},
+    ),
+    "augment": PluginRow(
+        Augmentation, "train on transformed images only", "ATS sect. 4.4", UPDATE,
+        neutral={"policy": "none"}, strong={"policy": "3-1-7+43-18-18"},
+    ),
+    "clip": PluginRow(
+        Clip, "bound the norm of the update", "", UPDATE,
+        neutral={"norm": float("inf")}, strong={"norm": 1e-3},
+    ),
+    "guard": PluginRow(
+        Guard, "look at the model received before training on it", "", UPDATE,
+        neutral={"action": "warn"},
+        strong={"action": "clip", "tolerance": 1e-6},  # with which every model looks malicious
+    ),
+    "ars": PluginRow(
+        AdversarialSharing, "masked adversarial noise on codes", "ARS eq. 12, 15", CODES,
+        neutral={"epsilon": 0.0}, strong={"epsilon": 2.0},
+    ),
+    "ran": PluginRow(
+        ReconstructiveAdversary, "an encoder against a decoder", "RAN alg. 1", CODES,
+        neutral={"lam": 1.0}, strong={"lam": 0.1}, baseline=(Spec("dnn", {"k": 3}),),
+    ),
+    "arl": PluginRow(
+        AdversarialReconstruction, "task codes that resist inversion", "ARL eq. 9", CODES,
+        neutral={"lambda1": 0.0}, strong={"lambda1": 5.0}, baseline=(Spec("dnn"),),
+    ),
+    "dnn": PluginRow(
+        TaskEncoder, "plain features of the task's network", "RAN sect. 3.1", CODES,
+        neutral={"k": -1}, strong={"k": 3},
+    ),
+    "noisy": PluginRow(
+        RandomNoise, "random noise on codes or raw data", "RAN sect. 3.1", CODES,
+        neutral={"scale": 0.0}, strong={"scale": 1.0},
+    ),
+    "dnn-resized": PluginRow(
+        ResizedFeatures, "PCA and noise on codes", "RAN sect. 3.1", CODES,
+        neutral={"keep": 1.0, "scale": 0.0}, strong={"keep": 0.3, "scale": 1.0},
+    ),
+}, PluginRow)
+# fmt: on
 
 
 def row_of(name: str) -> PluginRow:
@@ -155,7 +102,7 @@ def row_of(name: str) -> PluginRow:
 
 
 def plugin_of(specs: Iterable[Spec]) -> PrivacyPlugin:
-    """The plugins of a scenario as one, in the order given; BadOption for an order without sense."""
+    """The plugins of a scenario as one, in the order given; BadOption for a senseless order."""
     specs = tuple(specs)
     plugins = [PLUGINS.build(spec.name, spec.options) for spec in specs]
     check_order([spec.name for spec in specs], plugins)

@@ -1,4 +1,4 @@
-"""Job: what a client works on in one round; what plugins may change and what they may not."""
+"""Job: what a client works on in one round, and how it trains."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -37,7 +37,11 @@ OnBatch = Callable[[Tensor, Tensor, "Job"], tuple[Tensor, Tensor]]
 
 @dataclass
 class Job:
-    """One round of one client. Only `shared`, or codes, is ever sent; wrappers are built around it."""
+    """One round of one client, which its plugins may change before and after training.
+
+    Only the state of `shared`, or codes that it makes, ever leaves the client. A plugin that adds
+    secret parts puts them into `model`, around `shared`, and leaves `shared` itself alone.
+    """
 
     scenario: Scenario
     shared: nn.Module  # the public model, or the encoder when codes are shared
@@ -60,7 +64,7 @@ class Job:
     slots: dict[type, Any] = field(default_factory=dict, repr=False)  # see `keep`
 
     def keep(self, value: T) -> T:
-        """Keep a value until the round has ended: one of each class, so a plugin defines its own."""
+        """Keep a value for a later hook of this round; one value of each class is kept."""
         self.slots[type(value)] = value
         return value
 
@@ -90,8 +94,11 @@ class Job:
         return generator(self.secret, "round", self.round, purpose)
 
     def unrepeatable(self, purpose: str) -> torch.Generator:
-        """As `generator`, and another for every model received: a server that repeats a round with
-        another model must not get the same noise twice, or it would subtract it."""
+        """Secret randomness that differs for every model received.
+
+        A server could send two models in one round. With the same noise in both answers it would
+        subtract one answer from the other, and the noise would be gone.
+        """
         return generator(self.secret, "round", self.round, digest(self.start), purpose)
 
 
@@ -135,8 +142,8 @@ def own_split(scenario: Scenario, indices: Tensor) -> tuple[Tensor, Tensor]:
 def make_job(scenario: Scenario, start: State | None, server_round: int, context: Context) -> Job:
     """The job before any plugin has touched it.
 
-    A job with a `start` trains the scenario's model from there. One without is that of a party which
-    shares codes: its public model is an untrained encoder.
+    A job with a `start` trains the scenario's model from there. A job without one is that of a
+    party which shares codes: its public model is an untrained encoder.
     """
     partition, share = share_of(scenario, context)
     sharing = sharing_of(scenario, partition) if start is None else None
@@ -206,6 +213,6 @@ def fit(job: Job, on_batch: OnBatch) -> dict[str, float]:
         loss.backward()
         job.optimiser.step()
         steps += 1
-        if len(y):  # a Poisson batch may be empty, and the mean over nothing is no number
+        if len(y):  # the mean over an empty Poisson batch is nan
             total, seen = total + float(loss.detach()) * len(y), seen + len(y)
     return {"loss": total / max(seen, 1), "steps": steps, "num-examples": len(job.x)}

@@ -37,14 +37,10 @@ DP, SPN = is_a(DifferentialPrivacy), is_a(SecretPolarization)
 STEP_NOISE, UPDATE_NOISE = is_a(Noise, on="gradient"), is_a(Noise, on="update")
 
 RULES = (
-    Rule(
-        DP,
-        SPN,
-        "dp must wrap the secret head too, or what the head learned is in no ε: put spn first",
-    ),
-    Rule(DP, STEP_NOISE, "dp adds the noise its ε counts; raise its noise-multiplier instead"),
-    Rule(STEP_NOISE, DP, "dp clips and would count noise it did not add; drop the noise"),
-    Rule(UPDATE_NOISE, is_a(Clip), "clipping after the noise cuts the noise: put clip first"),
+    Rule(DP, SPN, "dp must also clip the secret head, or its ε leaves the head out: put spn first"),
+    Rule(DP, STEP_NOISE, "dp adds the noise that its ε counts: raise its noise-multiplier instead"),
+    Rule(STEP_NOISE, DP, "dp counts only the noise that it adds itself: drop the noise"),
+    Rule(UPDATE_NOISE, is_a(Clip), "clip would shorten the noise too: put clip first"),
 )
 
 

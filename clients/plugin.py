@@ -1,4 +1,4 @@
-"""PrivacyPlugin: five hooks, each the identity; a chain of plugins is a plugin."""
+"""PrivacyPlugin: five hooks, each of which changes nothing until it is overridden."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,23 +20,23 @@ class PrivacyPlugin:
     """
 
     def on_setup(self, job: Job) -> Job:
-        """Model, loss, optimiser, batches; never `job.shared`."""
+        """Change model, loss, optimiser, batches or samples before training; never `job.shared`."""
         return job
 
     def on_batch(self, x: Tensor, y: Tensor, job: Job) -> tuple[Tensor, Tensor]:
-        """One training batch."""
+        """Change one training batch."""
         return x, y
 
     def on_update(self, update: State, job: Job) -> State:
-        """What leaves the client, by parameter name; called when training has ended."""
+        """Change what leaves the client, by parameter name; called when training has ended."""
         return update
 
     def on_encoder(self, encoder: nn.Module, job: Job) -> nn.Module:
-        """The encoder about to be published."""
+        """Train or change the encoder that is about to be published."""
         return encoder
 
     def on_representation(self, z: Tensor, x: Tensor, job: Job) -> Tensor:
-        """The codes about to be shared."""
+        """Change the codes `z` of samples `x` that are about to be shared."""
         return z
 
     def as_in_training(self, options: Mapping[str, Any], scenario: Scenario) -> Mapping[str, Any]:

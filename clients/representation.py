@@ -1,4 +1,4 @@
-"""Representation sharing on a client: train an encoder, share codes, learn from the pool (ARS sect. 3.3)."""
+"""Sharing codes, on a client: train an encoder, share codes, learn from a pool (ARS sect. 3.3)."""
 
 from collections.abc import Mapping
 from dataclasses import replace

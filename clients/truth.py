@@ -1,8 +1,8 @@
 """The truth: the samples a client used and what its plugins did to them, on the client's own disk.
 
-A judge compares it with what attacks claim. It is written only to a folder that is named in the node's own
-configuration or environment ($FEDPRIV_TRUTH), by a simulation or by the client's owner: no message can ask
-for it, none contains it.
+The judge compares it with what attacks claim. A client writes it only into a folder that its own
+node configuration or environment ($FEDPRIV_TRUTH) names. A simulation or the client's owner names it
+there; no message can.
 """
 
 import math
@@ -43,9 +43,9 @@ def as_it_is(x: Tensor, y: Tensor, job: Job) -> tuple[Tensor, Tensor]:
 
 @dataclass
 class Watch:
-    """Looks on while a job trains."""
+    """Notes which samples a job trains on, and what its plugins made of them."""
 
-    positions: list[Tensor] = field(default_factory=list)  # of the samples of each step
+    positions: list[Tensor] = field(default_factory=list)  # of the samples of each step, in job.x
     trained: dict[int, Tensor] = field(default_factory=dict)  # position -> as first trained on
 
     def batches(self, job: Job) -> None:
@@ -60,7 +60,7 @@ class Watch:
         job.batches = noted
 
     def on_batch(self, inner: OnBatch) -> OnBatch:
-        """`inner`, with what it made of every sample noted."""
+        """`inner`, which goes on as before; what it made of each sample is noted."""
 
         def noted(x: Tensor, y: Tensor, job: Job) -> tuple[Tensor, Tensor]:
             after = inner(x, y, job)
@@ -88,7 +88,7 @@ class Watch:
 
 
 def truth_of_codes(job: Job) -> Truth:
-    """All samples of a party, in the order of the codes it shares, with every attribute of them."""
+    """All samples of a party in the order of its codes, with all their attributes."""
     names = (LABEL, *job.dataset.attributes)
     attributes = {name: labels_of(job.scenario, name)[0][job.indices] for name in names}
     x = job.original.cpu()

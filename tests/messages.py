@@ -8,7 +8,7 @@ from fedpriv.wire import content, received
 
 
 def context_of(scenario, partition=0, *, run=1, secret_seed=11, **own):
-    """A client's context; `own` is its node configuration, and no secret seed makes it a real one."""
+    """A client's context and node configuration; without a secret seed it is a real client's."""
     node = {"partition-id": partition, "secret-seed": secret_seed} | {
         key.replace("_", "-"): value for key, value in own.items()
     }

@@ -20,7 +20,7 @@ class AdversarialReconstruction(PrivacyPlugin):
     """min L_u − λ1·L_p − λ2·L_perc; both 0 is the plugin `dnn`.
 
     `mu1` and `mu2` give the simulated decoder a GAN and a perceptual loss (eq. 5). The perceptual
-    network has fixed random filters: the paper's pretrained one cannot be had offline.
+    network has fixed random filters, because the paper's pretrained one is not available offline.
     """
 
     lambda1: float = 1.0

@@ -1,4 +1,4 @@
-"""Adversarial representation sharing: codes that mislead decoders (ARS eq. 9-10, 12, 14-15; alg. 1)."""
+"""Adversarial sharing: noise on codes that misleads decoders (ARS eq. 9-10, 12, 14-15; alg. 1)."""
 
 from dataclasses import dataclass
 
@@ -40,9 +40,10 @@ class Tools:
 class AdversarialSharing(PrivacyPlugin):
     """|ẑ − z| ≤ ε per coordinate against the party's own substitute decoder; ε = 0 is no defence.
 
-    `relative`: ε counts deviations of each coordinate, as latents have no common unit. `share` of the
-    coordinates, a secret choice, is perturbed; 1 is eq. 9 without a mask. `private` attributes are
-    pulled towards the classes `targets` (0 unless given) and blended with `weights` λ0, λ1, ….
+    With `relative`, ε is in standard deviations of each coordinate, since codes have no common
+    unit. Only a secret `share` of the coordinates is perturbed; 1 is eq. 9, without a mask. Codes
+    are also pulled towards the class in `targets` (0 by default) of each `private` attribute.
+    `weights` are λ0 for the decoder and λ1, λ2, … for the attributes.
     """
 
     epsilon: float = 1.0

@@ -34,11 +34,12 @@ class Online:
 
 @dataclass(frozen=True)
 class Augmentation(PrivacyPlugin):
-    """Every sample through a policy: `3-1-7+43-18-18`, a file of `fedpriv search`, random or none.
+    """Train on transformed images; `policy` is `3-1-7+43-18-18`, a file, `random` or `none`.
 
-    "online" draws anew for every batch, "offline" once for the client's data, for good. Of a file the
-    best `members` policies that share no transformation are taken; 1 is the best alone. A random
-    policy is the same for all clients of a `seed`. none is no defence.
+    A file comes from `fedpriv search`: the best `members` of its policies that have no
+    transformation in common are used. A random policy is the same for all clients with the same
+    `seed`. With `none` there is no defence. "online" transforms every batch anew, "offline" all
+    samples once for good.
     """
 
     policy: str = "3-1-7+43-18-18"

@@ -1,7 +1,7 @@
-"""DP-SGD through Opacus; the accountant's history lives in job.memory, so that ε is the run's.
+"""DP-SGD through Opacus; ε counts all rounds, because job.memory keeps the accountant's history.
 
-The guarantee is sample-level: whether one sample was among a client's data. It covers the client's own
-releases over all rounds it took part in, against whoever sees each of them (Abadi et al. 2016).
+The guarantee is about one sample: ε bounds how well anybody can tell whether it was among a
+client's data, from all updates of this client in all rounds it took part in (Abadi et al. 2016).
 """
 
 import math
@@ -71,7 +71,7 @@ def noise_for(epsilon: float, delta: float, rate: float, steps: int, accountant:
 
 
 def poisson(rate: float, steps: int) -> Batches:
-    """Batches in which every sample is with probability `rate`, on its own; some are empty."""
+    """Batches that take each sample with probability `rate`, independently; some are empty."""
 
     def batches(job: Job) -> Iterator[Tensor]:
         draw = job.unrepeatable("poisson")
@@ -92,9 +92,9 @@ class Charged:
 class DifferentialPrivacy(PrivacyPlugin):
     """Poisson sampling, per-sample clipping, Gaussian noise.
 
-    Give `epsilon`, spent evenly over the rounds to come, or `noise_multiplier`. A client
-    refuses the round that would spend more than `budget` (default: `epsilon`). No noise and an
-    infinite norm is no defence.
+    Give either `epsilon`, which is spent evenly over the rounds of the run, or `noise_multiplier`.
+    A client refuses the round that would spend more than `budget` (default: `epsilon`). Without
+    noise and with an infinite norm there is no defence.
     """
 
     epsilon: float | None = None
@@ -156,16 +156,16 @@ class DifferentialPrivacy(PrivacyPlugin):
         return {k: v for k, v in options.items() if kebab(k) not in own} | {own[-1]: noise}
 
     def charge(self, history: History, job: Job) -> None:
-        """Report what the run has spent after this round; Refused if that is more than the budget."""
+        """Report the ε of the run after this round; Refused if that is more than the budget."""
         if history[-1][0] == 0:
-            return  # clipping alone: no ε to report
+            return  # clipping alone has no ε
         epsilon = spent(history, self.delta, self.accountant)
         budget = self.epsilon if self.budget is None else self.budget
         if budget is not None and epsilon > budget * (1 + 1e-6):
             raise Refused(
                 f"Round {job.round} would bring the sample-level epsilon of this client to "
-                f"{epsilon:.3f}, above its budget of {budget:g} (delta {self.delta:g}); it will not "
-                "train. Raise dp's budget or its noise, or run fewer rounds."
+                f"{epsilon:.3f}, above its budget of {budget:g} (delta {self.delta:g}); it will "
+                "not train. Raise dp's budget or its noise, or run fewer rounds."
             )
         job.report |= {"epsilon": epsilon, "delta": self.delta}
 
@@ -184,7 +184,7 @@ class DifferentialPrivacy(PrivacyPlugin):
         from opacus.optimizers import get_optimizer_class
         from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 
-        # Samples need no gradient of their own, which torch finds worth a warning.
+        # torch warns because the samples themselves need no gradient.
         warnings.filterwarnings("ignore", message="Full backward hook is firing")
         check_supported(job.shared)
         mode = self.mode(job)
@@ -210,7 +210,7 @@ class DifferentialPrivacy(PrivacyPlugin):
     def on_update(self, update: State, job: Job) -> State:
         charged = job.kept(Charged)
         if charged is not None:
-            job.report.pop("loss", None)  # an exact mean over the samples is in no ε
+            job.report.pop("loss", None)  # ε does not cover an exact mean over the samples
             columns = [list(column) for column in zip(*charged.history, strict=True)]
             job.memory.note(MEMORY, dict(zip(("noise", "rate", "steps"), columns, strict=True)))
         return update

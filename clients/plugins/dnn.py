@@ -1,4 +1,4 @@
-"""dnn: plain features of a network trained for the task; what RAN and ARL are compared with (RAN sect. 3.1)."""
+"""dnn: features of a network trained for the task alone, to compare RAN and ARL with (RAN 3.1)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from fedpriv.errors import BadOption
 
 
 def taught(encoder: nn.Module, job: Job, stages: Callable[[Players], Sequence[Stage]]) -> nn.Module:
-    """The encoder after playing `stages` with a fresh classifier of the tasks, on the party's samples."""
+    """The encoder, trained in `stages` with a fresh classifier on the party's samples."""
     sharing = job.sharing
     players = Players(encoder.train(), sharing.classifier().train(), sharing.sizes)
     alternate(
@@ -28,7 +28,7 @@ def taught(encoder: nn.Module, job: Job, stages: Callable[[Players], Sequence[St
 
 @dataclass(frozen=True)
 class TaskEncoder(PrivacyPlugin):
-    """Nothing but the task: k + 1 steps a batch, as many as RAN's encoder takes with the same k.
+    """Train for the task alone, k + 1 steps a batch: as many as RAN's encoder takes with this k.
 
     k = −1 takes no step. The encoder is then that of an autoencoder, as without plugins.
     """

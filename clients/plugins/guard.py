@@ -16,7 +16,7 @@ from fedpriv.state import State, norm
 
 log = logging.getLogger(__name__)
 MEMORY = "guard"
-LIMITS = {  # what honest training stays well below; benchmarks/guard.py measures both sides
+LIMITS = {  # honest training stays well below; benchmarks/guard.py measures it
     "parallel rows": 0.3,
     "silent rows": 0.45,
     "units hardly ever on": 0.5,
@@ -29,7 +29,7 @@ LIMITS = {  # what honest training stays well below; benchmarks/guard.py measure
 
 
 def parallel_rows(weight: Tensor) -> float:
-    """The largest part of the other rows that point where one row points: 1 for bins, 0 at random."""
+    """The largest fraction of rows with one direction: 1 for planted bins, 0 for random weights."""
     rows = weight.flatten(1)
     rows = rows[rows.norm(dim=1) > 0]
     if len(rows) < 3 or rows.shape[1] < 8:
@@ -40,7 +40,7 @@ def parallel_rows(weight: Tensor) -> float:
 
 
 def silent_rows(weight: Tensor) -> float:
-    """The part of rows that are zero beside the largest one, as in a head that fishes."""
+    """The fraction of rows that are almost zero, as in a head that lets one class through."""
     size = weight.flatten(1).norm(dim=1)
     if len(size) < 3 or not size.amax() > 0:
         return 0.0
@@ -48,21 +48,24 @@ def silent_rows(weight: Tensor) -> float:
 
 
 def seldom_on(activation: Tensor) -> float:
-    """The part of units, on (N, units), that at most one sample in ten passes, but not none."""
+    """The fraction of units that fire for some samples, but for fewer than one in ten.
+
+    `activation` is (N, units).
+    """
     rate = (activation > 0).float().mean(0)
     return float(((rate > 0) & (rate < 0.1)).float().mean())
 
 
 def always_on(activation: Tensor) -> float:
-    """The part of units that every sample passes: an affine layer in the guise of a ReLU."""
+    """The fraction of units that fire for every sample, so that the ReLU does nothing."""
     return float(((activation > 0).all(0)).float().mean())
 
 
 def silenced(sensitivity: Tensor, error: Tensor) -> float:
-    """The part of wrongly predicted samples that leave next to no gradient although they should.
+    """The fraction of wrongly predicted samples whose gradient is almost zero.
 
-    Both (N,): the norm of the loss's gradient at the head's input, and ‖p − y‖. What the error does not
-    explain is the head's doing.
+    `sensitivity` (N,) is the norm of the loss's gradient at the input of the head, `error` (N,) is
+    ‖p − y‖. A large error should give a large gradient; if it does not, the head hides the sample.
     """
     wrong = error > 0.1
     if wrong.sum() < 4:
@@ -72,20 +75,20 @@ def silenced(sensitivity: Tensor, error: Tensor) -> float:
 
 
 def size_of(weight: Tensor) -> float:
-    """A weight's root mean square times √(inputs): about 0.6 as torch draws it, a few when trained."""
+    """Root mean square of a weight times √inputs: 0.6 as torch draws it, a few when trained."""
     rows = weight.flatten(1)
     return float(rows.square().mean().sqrt()) * math.sqrt(rows.shape[1])
 
 
 def change(now: Mapping[str, float], before: Mapping[str, float]) -> float:
-    """The largest |log| of the ratio of a weight's norms, now and when it was last seen."""
+    """The largest |log(a / b)|, where a and b are norms of one weight now and when last seen."""
     pairs = [(now[key], before[key]) for key in now.keys() & before.keys()]
     return max((abs(math.log(a / b)) for a, b in pairs if a > 0 and b > 0), default=0.0)
 
 
 @torch.enable_grad()
 def looked_at(model: nn.Module, x: Tensor, y: Tensor) -> Iterator[tuple[str, float]]:
-    """What samples of the client's own show: activity of the units, error and gradient per sample."""
+    """Signs on the client's own samples: which units fire, and errors against gradients."""
     caught: dict[str, Tensor] = {}
     entering: list[Tensor] = []
     linear = [layer for layer in model.modules() if isinstance(layer, nn.Linear)]
@@ -119,7 +122,7 @@ def looked_at(model: nn.Module, x: Tensor, y: Tensor) -> Iterator[tuple[str, flo
 
 
 def signs(model: nn.Module, state: State, x: Tensor, y: Tensor) -> dict[str, float]:
-    """Every sign of a malicious model, by what it is and where; without history."""
+    """Every sign of a malicious model that needs no earlier round, by its name and layer."""
     found = dict(looked_at(model, x, y))
     for name, value in state.items():
         if value.dim() >= 2:
@@ -143,11 +146,12 @@ class Alarms:
 
 @dataclass(frozen=True)
 class Guard(PrivacyPlugin):
-    """Checks what was sent: repeated and silent rows, dead and saturated units, samples that are singled
-    out, a loss nobody would start from, and jumps since the last round.
+    """Looks for parallel and silent rows, units that hardly ever or always fire, hidden samples, a
+    very large loss, and jumps of weights since the last round.
 
-    `action`: "warn" writes down why and goes on, "refuse" does not train, "clip" answers with an update
-    of norm `clip` under noise of standard deviation `noise`·`clip`. `tolerance` scales every limit.
+    `action`: "warn" logs the signs and trains as usual, which is no defence; "refuse" does not
+    train; "clip" clips the update to the norm `clip` and adds noise of standard deviation
+    `noise`·`clip`. `tolerance` multiplies every limit.
     """
 
     action: Literal["warn", "refuse", "clip"] = "refuse"
@@ -173,7 +177,7 @@ class Guard(PrivacyPlugin):
         alarms = sorted(k for k, v in over_limit(found).items() if v >= self.tolerance)
         reasons = [f"{name} {found[name]:.2f}" for name in alarms]
         last = zip(facts.get("names", []), facts.get("norms", []), strict=True)
-        kept = dict(last) if alarms else norms  # a malicious model is no yardstick
+        kept = dict(last) if alarms else norms  # do not compare the next model with a malicious one
         job.memory.note(
             MEMORY,
             {

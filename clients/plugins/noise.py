@@ -1,4 +1,4 @@
-"""Noise: Gaussian or Laplace, on every step's gradient or on the update (SPN sect. 4.1; ATS table 3)."""
+"""Noise: Gaussian or Laplace, on each step's gradient or on the update (SPN 4.1; ATS table 3)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,11 +32,11 @@ KINDS: dict[str, Draw] = {"gaussian": gaussian, "laplace": laplace}
 
 @dataclass(frozen=True)
 class Noise(PrivacyPlugin):
-    """Noise of a scale; 0 is no defence.
+    """Add noise of a scale; 0 is no defence.
 
-    On "gradient" it is added to the gradient of the shared parameters before every step, as SPN's DP
-    baseline does with clipping off; on "update" once to what leaves the client, and after a
-    pruning only to what is shared. No ε is claimed: that is the plugin `dp`.
+    On "gradient" it is added to the gradient of the shared parameters before every step, as in
+    SPN's DP baseline with clipping off. On "update" it is added once, to what leaves the client;
+    after `pruning` only to the elements that are shared. No ε is claimed: for that there is `dp`.
     """
 
     scale: float = 0.01

@@ -1,4 +1,4 @@
-"""noisy and dnn-resized: random noise on what is shared, raw or reduced (RAN sect. 3.1; ARS fig. 4)."""
+"""noisy and dnn-resized: random noise on codes, also after a PCA (RAN sect. 3.1; ARS fig. 4)."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -14,7 +14,7 @@ from fedpriv.errors import BadOption
 
 
 def uniform(like: Tensor, draw: torch.Generator) -> Tensor:
-    """Noise between −1 and 1, every value alike."""
+    """Noise distributed uniformly between −1 and 1."""
     return 2 * torch.rand(like.shape, generator=draw, dtype=like.dtype).to(like.device) - 1
 
 
@@ -43,11 +43,11 @@ def principal_axes(z: Tensor, keep: float) -> Axes:
 
 @dataclass(frozen=True)
 class RandomNoise(PrivacyPlugin):
-    """Laplace or uniform noise on the codes; with the layer "input" on the raw data. 0 is no defence."""
+    """Laplace or uniform noise on codes, or on raw data with the layer "input"; 0 is no defence."""
 
     scale: float = 0.5
     kind: Literal["laplace", "uniform"] = "laplace"
-    relative: bool = False  # count deviations of each coordinate
+    relative: bool = False  # the scale is in standard deviations of each coordinate
 
     def __post_init__(self) -> None:
         if not 0 <= self.scale < float("inf"):
@@ -65,7 +65,7 @@ class RandomNoise(PrivacyPlugin):
 
 @dataclass(frozen=True)
 class ResizedFeatures(PrivacyPlugin):
-    """`keep` of the principal components of the codes, and Laplace noise; keep 1 and scale 0 are none."""
+    """Keep a part of the codes' principal components, add noise; 1 and 0 are no defence."""
 
     keep: float = 0.5
     scale: float = 0.1

@@ -1,6 +1,6 @@
 """Secret polarization: a private second head whose gradient hides that of the public one.
 
-SPN eq. 4-6 and 18, algorithm 1. The head, its optimiser's state and the class codes stay on the client.
+SPN eq. 4-6 and 18, alg. 1. The head, its optimiser's state and the class codes stay on the client.
 """
 
 import math
@@ -39,7 +39,7 @@ def first_head(features: int, bits: int, width: float, draw: torch.Generator) ->
 
 
 class TwoHeads(nn.Module):
-    """Ψ(φ(x)) ⊕ Φ(φ(x)): the public model's logits, and a secret head on what feeds its last layer."""
+    """Ψ(φ(x)) ⊕ Φ(φ(x)): the public logits, and a secret head on the input of the last layer."""
 
     def __init__(self, model: nn.Module, public: nn.Linear, secret: nn.Linear) -> None:
         super().__init__()
@@ -73,10 +73,10 @@ class SecretHead:
 class SecretPolarization(PrivacyPlugin):
     """α1·CE + α2·polarization (SPN eq. 4); α2 = 0 is no defence.
 
-    The paper's text has α1 + α2 = 1, its experiments α1 = 1: so does the default. The wider the head's
-    first weights, uniform(−width, width), the more it perturbs: 0.3 is SPN table 2, the default 1/√d
-    that of torch's linear layers. The head may learn at a rate of its own, `lr`: the sooner its
-    margins hold, the less it holds back the public model, and the less it hides.
+    The default α1 = 1 is that of the paper's experiments; its text has α1 + α2 = 1. The head's
+    first weights are uniform(−width, width). A larger width perturbs more: SPN table 2 has 0.3, the
+    default is 1/√d as in torch's linear layers. `lr` is the head's own learning rate. With a high
+    one the margins hold soon; from then on the head disturbs the public model less, and hides less.
     """
 
     alpha1: float = 1.0
@@ -99,8 +99,8 @@ class SecretPolarization(PrivacyPlugin):
                 raise BadOption(f"spn: {name} must be above 0, got {value}.")
         if self.margin < 1:
             raise BadOption(
-                f"spn: margin must be at least 1, got {self.margin}; below it the polarization loss "
-                "does not bound the Hamming distance (SPN lemma 5.5)."
+                f"spn: margin must be at least 1, got {self.margin}; below it the polarization "
+                "loss does not bound the Hamming distance (SPN lemma 5.5)."
             )
 
     def on_setup(self, job: Job) -> Job:
@@ -127,7 +127,7 @@ class SecretPolarization(PrivacyPlugin):
         return job
 
     def recalled(self, job: Job) -> State:
-        """Head, codes and optimiser state of the last round, or fresh ones from the client's secret."""
+        """Head, codes and optimiser state of the last round, or fresh ones from its secret."""
         features = last_linear(job.shared)[1].in_features
         kept = job.memory.recall(MEMORY)
         if kept is not None and kept["weight"].shape == (self.bits, features):

@@ -15,7 +15,7 @@ MEMORY = "pruning"
 
 
 def threshold(values: Tensor, fraction: float) -> Tensor:
-    """The magnitude from which on an element is among the largest `fraction`."""
+    """The smallest magnitude among the largest `fraction` of the elements."""
     count = max(1, round(fraction * values.numel()))
     return values.abs().flatten().topk(count).values[-1]
 
@@ -42,7 +42,7 @@ class Pruned:
 class GradientPruning(PrivacyPlugin):
     """Share the largest `fraction` of each parameter, or of the whole update; 1 is no defence.
 
-    With `feedback` what was held back is remembered and added to the next update.
+    With `feedback` the elements that are not shared are kept and added to the next update.
     """
 
     fraction: float = 0.3

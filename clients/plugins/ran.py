@@ -13,7 +13,7 @@ from fedpriv.errors import BadOption
 
 @dataclass(frozen=True)
 class ReconstructiveAdversary(PrivacyPlugin):
-    """λ weighs the task against reconstruction; 1 is the plugin `dnn` with the same k."""
+    """λ weighs the task against reconstruction; λ = 1 is the plugin `dnn` with the same k."""
 
     lam: float = 0.1
     k: int = 3

@@ -1,1 +1,1 @@
-"""The client's own protection: terms, secrets, memory on disk, bundles, clipping, secure aggregation."""
+"""What protects a client: its terms, secrets, memory on disk, trusted bundles, masked sums."""

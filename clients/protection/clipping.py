@@ -11,7 +11,7 @@ NORM = "clipping_norm"  # the key in Flower's configuration records
 def clipped_as_asked(
     message: Message, context: Context, call_next: Callable[[Message, Context], Message]
 ) -> Message:
-    """Flower's own clipping for messages that name a norm, which also reports whether it was needed."""
+    """Clip with Flower's mod if the message names a norm; it also reports whether it clipped."""
     if message.has_content() and any(NORM in c for c in message.content.config_records.values()):
         return adaptiveclipping_mod(message, context, call_next)
     return call_next(message, context)

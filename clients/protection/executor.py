@@ -1,4 +1,4 @@
-"""`python -m fedpriv.clients.protection.executor`: Flower's SuperExec with torch loaded once, a fork per message.
+"""Flower's SuperExec that loads torch once: `python -m fedpriv.clients.protection.executor`.
 
 Flower starts a fresh process for every message, and loading torch in it takes longer than most
 messages. This one loads everything once and forks; a message still runs in a process of its own.
@@ -7,7 +7,7 @@ It takes the options of `flower-superexec`, and from the environment
     FEDPRIV_TRUSTED_BUNDLES  SHA-256 digests of bundles this client will run besides fedpriv's own,
                              separated by spaces or commas, or a file of them; `any` trusts all.
 
-Flower's `--trusted-entities` asks for signatures that only its own hub gives; a digest needs nobody.
+Flower's `--trusted-entities` needs signatures of Flower's hub. A digest needs no third party.
 """
 
 import os
@@ -51,7 +51,7 @@ def trusted_bundles(text: str) -> frozenset[str] | None:
 
 
 def check_bundle(bundle: bytes, trusted: frozenset[str] | None) -> None:
-    """Refused unless the bundle is trusted; one with code of its own must not find ours loaded."""
+    """Refused unless the bundle is trusted; unload our modules if it brings its own code."""
     digest = digest_of(bundle)
     if trusted is not None and digest not in trusted:
         raise Refused(

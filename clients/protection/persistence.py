@@ -1,13 +1,13 @@
-"""A client's memory on its own disk: Flower keeps it in the SuperNode's memory and drops it between runs.
+"""A client's memory on its own disk; Flower alone would forget it when a run or a process ends.
 
-The folder is the client's own, $FEDPRIV_STATE or `state-folder` in its node configuration; without one
-nothing is kept, and a simulation keeps its clients' memory in the run folder instead.
-Two files, for the owner's eyes only:
+The folder is $FEDPRIV_STATE or `state-folder` in the client's node configuration. Without one
+nothing is kept. A simulation keeps its clients' memory in the run folder instead. Two files, for
+the owner only:
 
-    ledger.bin       what is true of the client's data whatever is learned from it: its secret seed, the
-                     privacy it has spent. A server cannot reset it by starting another run.
-    <task>.bin       the rest (secret heads, what the guard has seen), one file per learning task. It
-                     comes back when a run goes on after a restart, not when a new one begins.
+    ledger.bin       what belongs to the client's data in every run: its secret seed, the privacy it
+                     has spent. A server cannot reset it by starting another run.
+    <task>.bin       the rest (secret heads, what the guard has seen), a file per learning task.
+                     It is read when a run goes on after a restart, not when a new one begins.
 """
 
 import fcntl
@@ -38,7 +38,7 @@ CallNext = Callable[[Message, Context], Message]
 
 
 def persistent(message: Message, context: Context, call_next: CallNext) -> Message:
-    """A Flower mod: memory is read before a message that needs it and written after every one."""
+    """A Flower mod: read the memory before every message of a round, and write it afterwards."""
     folder = folder_of(context)
     if folder is None or (server_round := round_in(message)) is None:
         return call_next(message, context)
@@ -63,13 +63,14 @@ def folder_of(context: Context) -> Path | None:
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Two runs at once are two processes; neither may overwrite what the other has spent."""
+    """Wait for the folder's lock: a second run must not overwrite what the first has spent."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR, 0o600)
     except OSError as error:
         raise BadFolder(
-            f"The state folder '{folder}' cannot be used: {error.strerror}; name a folder of the client's own."
+            f"The state folder '{folder}' cannot be used: {error.strerror}; name a folder of the "
+            "client's own."
         ) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -79,7 +80,10 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 
 def recall(folder: Path, server_round: int, context: Context) -> None:
-    """Fill `context.state` from disk; memory that is newer than the disk's does not exist."""
+    """Fill `context.state` from disk.
+
+    Every message is followed by a write, so the files are never older than `context.state`.
+    """
     context.state.update(read(folder / "ledger.bin"))
     if MEMORY + STAMP in context.state:
         return
@@ -91,7 +95,7 @@ def recall(folder: Path, server_round: int, context: Context) -> None:
 
 
 def store(folder: Path, context: Context) -> None:
-    """Write `context.state`, each file whole or not at all, mode 0600."""
+    """Write `context.state` to both files, each whole or not at all, mode 0600."""
     context.state[MEMORY + STAMP] = ConfigRecord({"run": context.run_id})
     own = {key: value for key, value in context.state.items() if key.startswith(MEMORY)}
     ledger = RecordDict({key: value for key, value in own.items() if in_ledger(key)})
@@ -118,7 +122,7 @@ def in_ledger(key: str) -> bool:
 
 
 def task_of(context: Context) -> str:
-    """What is learned: the scenario less who takes part, for how long, and who attacks it."""
+    """A name for what is learned: the scenario without its clients, rounds and attacks."""
     scenario = Scenario.of(context.run_config)
     bare = replace(
         scenario,

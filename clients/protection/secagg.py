@@ -1,8 +1,8 @@
-"""Secure aggregation, the client's side: the update leaves masked, and only the sum can be unmasked.
+"""Secure aggregation on a client: the update leaves masked, and only the sum can be unmasked.
 
-Flower's SecAgg+ speaks its older records; this bridges them to the app's own train handler, which never
-learns that it is part of a sum. What is masked is the update, not the weights: smaller numbers lose less
-when they are rounded to integers.
+Flower's SecAgg+ uses Flower's older records. This translates them for the app's own train handler,
+which need not know of sums. It masks the update and not the weights: updates are smaller, and lose
+less when they are rounded to integers.
 """
 
 from collections.abc import Callable

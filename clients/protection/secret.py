@@ -1,8 +1,9 @@
-"""The seed of a client's secrets: its own, never in a message and never derived from a message.
+"""The seed of a client's secrets: never in a message, and never derived from one.
 
-The run's seed is in the scenario, which the server writes; a server that could recompute a
-client's batch order, noise or class codes would need no attack. In a simulation the seed comes with the
-node's own configuration, so that a run can be repeated; a real client draws it from the system.
+The run's own seed is in the scenario, which the server writes. A server that knew the seed of a
+client could compute its batch order, noise and class codes, and would need no attack. In a
+simulation the seed is in the node's own configuration, so that a run can be repeated; a real client
+draws it from the system.
 """
 
 import secrets

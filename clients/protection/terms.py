@@ -1,7 +1,7 @@
-"""A client's own terms: what it insists on, whatever the scenario that a server sends it says.
+"""A client's own terms: what it insists on, whatever a server's scenario says.
 
-A run's scenario is written by whoever submits the run. A real client therefore
-- adds the plugins its owner wants (`terms.toml` in its state folder, `[[plugins]]` as in a scenario),
+Whoever submits a run writes its scenario. A real client therefore
+- adds the plugins that its owner lists in `terms.toml` in its state folder, as in a scenario,
 - builds only what fedpriv or its entry points name: an import path such as `os:system` would let a
   server call any function on the client,
 - reads data only where its owner put it ($FEDPRIV_DATA), not from a folder that the scenario names,
@@ -32,7 +32,7 @@ CallNext = Callable[[Message, Context], Message]
 class Terms:
     """What the owner of a client insists on."""
 
-    plugins: tuple[Spec, ...] = ()  # first in the chain, before those of the scenario
+    plugins: tuple[Spec, ...] = ()  # they act before those of the scenario
     keep_truth: bool = False  # write the samples it used to `truth` in the state folder
     imports: tuple[str, ...] = ()  # import paths that scenarios may name
 

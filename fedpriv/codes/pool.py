@@ -1,4 +1,4 @@
-"""Learning from codes: a classifier of one task, on a server, a party or an attacker (ARS eq. 6)."""
+"""Learning from codes: a classifier of one task, for whoever has a pool of them (ARS eq. 6)."""
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,7 @@ def learn(
     draw: torch.Generator,
     epochs: int | None = None,
 ) -> nn.Module:
-    """A classifier trained on codes (N, *code) and labels (N,), for `chosen.task_epochs` by default.
+    """A classifier trained on codes (N, *code) and labels (N,); `task_epochs` long by default.
 
     Its first weights come from torch's global generator, which the caller seeds; `draw` decides the
     order of the samples.

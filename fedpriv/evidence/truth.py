@@ -1,4 +1,4 @@
-"""Truth: what a client really used, on its own disk where the truth is kept; only a judge reads it."""
+"""Truth: what a client really used, kept on its own disk; only the judge reads it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,14 +21,14 @@ ATTRIBUTE, SECRET = "attribute/", "secret/"  # what the names of optional arrays
 class Truth:
     """What one client used in one round, to train or to make codes of.
 
-    `x` (N, …) are its own samples as the model takes them (normalised), each once, `trained` the same
-    after the plugins' `on_batch`, `y` (N,) their labels, `indices` their numbers in the data set.
-    `clean` is ‖B‖, the norm of the update that plain training on the same batches gives, `added` is ‖E‖,
-    that of the released update less the clean one (SPN fig. 5).
+    `x` (N, …) are its own samples as the model takes them (normalised), each once. `trained` are
+    the same after the plugins' `on_batch`, `y` (N,) their labels, `indices` their numbers in the
+    data set. `clean` is ‖B‖, the norm of the update that plain training on the same batches gives,
+    and `added` is ‖E‖, that of the released update minus the clean one (SPN fig. 5).
 
-    Behind codes, row i of `x` is the sample of code i, `trained` is `x`, and `clean` and `added` are
-    nan. `attributes` then holds the labels (N,) of every attribute, by name. `secrets` holds what else
-    a judge needs, such as ARS' `mask`; what is not there cannot be scored.
+    Behind codes, row i of `x` is the sample of code i, `trained` is `x`, and `clean` and `added`
+    are nan. `attributes` then holds the labels (N,) of every attribute, by name. `secrets` holds
+    what else the judge needs, such as the `mask` of ARS; what is not there cannot be scored.
     """
 
     x: Tensor

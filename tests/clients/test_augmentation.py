@@ -55,7 +55,7 @@ def test_online_draws_anew_in_every_epoch_and_offline_once_for_all(tiny):
 
 
 @pytest.mark.parametrize("when", ["online", "offline"])
-def test_an_audit_keeps_the_picture_and_what_was_trained_on(tiny, when):
+def test_the_truth_is_the_picture_and_what_was_trained_on(tiny, when):
     plugins = [{"name": "augment", "policy": "0", "when": when}]
     job = job_of(tiny, plugins=plugins)
     pictures, plugin, watch = job.x.clone(), Augmentation(policy="0", when=when), Watch()

@@ -1,4 +1,4 @@
-"""The guard: every malicious server is noticed, honest rounds are not, and each action does what it says."""
+"""The guard notices every malicious server and no honest round; its actions do what they say."""
 
 import pytest
 import torch

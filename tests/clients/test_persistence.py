@@ -1,4 +1,4 @@
-"""A client's memory on disk: it outlives a restart, a budget outlives a run, others cannot read it."""
+"""A client's memory on disk outlives a restart, its budget a run; others cannot read it."""
 
 import stat
 import sys
@@ -15,7 +15,7 @@ from fedpriv.wire import Memory
 
 @pytest.fixture(autouse=True)
 def no_ray(monkeypatch):
-    """Clients in a process with Ray are simulated ones; an earlier test may have left it running."""
+    """A client in a process with Ray counts as simulated; an earlier test may have started Ray."""
     monkeypatch.delitem(sys.modules, "ray", raising=False)
 
 

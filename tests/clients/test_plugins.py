@@ -185,7 +185,7 @@ CHAINS = {
 
 @pytest.mark.parametrize("chain", CHAINS)
 def test_no_byte_of_three_rounds_is_a_secret(tiny, chain):
-    """Head, codes, optimiser state, seed, samples and batch order: looked for in every byte sent."""
+    """Head, codes, optimiser state, seed, samples, batch order: looked for in all that is sent."""
     scenario = with_plugins(tiny, *CHAINS[chain], training={"batch-size": 8, "local-steps": 3})
     context = context_of(scenario, secret_seed=SECRET)
     state, captured, secrets = None, b"", []

@@ -1,4 +1,4 @@
-"""A client's own terms: a scenario cannot call functions, drop the owner's plugins or ask for the truth."""
+"""A client's terms: no scenario calls functions, drops the owner's plugins or gets the truth."""
 
 import sys
 
@@ -12,7 +12,7 @@ from fedpriv.scenario import Scenario, from_tables
 
 @pytest.fixture(autouse=True)
 def no_ray(monkeypatch):
-    """Clients in a process with Ray are simulated ones; an earlier test may have left it running."""
+    """A client in a process with Ray counts as simulated; an earlier test may have started Ray."""
     monkeypatch.delitem(sys.modules, "ray", raising=False)
 
 
