@@ -13,11 +13,10 @@ from fedpriv.wire import record_of, state_in
 FRACTION = 0.25
 
 
-def update_of(tables, plugins):
-    """What a client's training adds to the model it was sent, all parameters by name."""
+def updates_of(tables, plugins, rounds=1):
+    """What a client's training adds to the model, which it is sent anew in every round."""
     scenario = from_tables({**tables, "plugins": plugins})
     start = first_state(scenario)
-    content = RecordDict({"arrays": record_of(start), "config": ConfigRecord({"server-round": 1})})
     context = Context(
         run_id=1,
         node_id=2,
@@ -25,10 +24,15 @@ def update_of(tables, plugins):
         state=RecordDict(),
         run_config={"scenario": scenario.text()},
     )
-    reply = app(Message(content, 2, "train"), context)
-    assert not reply.has_error(), reply.error.reason
-    received = state_in(reply.content["arrays"])
-    return {name: received[name] - value for name, value in start.items()}
+    updates = []
+    for server_round in range(1, rounds + 1):
+        config = ConfigRecord({"server-round": server_round})
+        content = RecordDict({"arrays": record_of(start), "config": config})
+        reply = app(Message(content, 2, "train"), context)
+        assert not reply.has_error(), reply.error.reason
+        received = state_in(reply.content["arrays"])
+        updates.append({name: received[name] - value for name, value in start.items()})
+    return updates
 
 
 def test_a_worked_example():
@@ -46,8 +50,9 @@ def test_one_threshold_for_all_parameters():
 
 @pytest.mark.parametrize("scope", ["layer", "global"])
 def test_a_client_sends_the_largest_changes_unchanged(tiny, scope):
-    plain = update_of(tiny.plain(), [])
-    pruned = update_of(tiny.plain(), [{"name": "pruning", "fraction": FRACTION, "scope": scope}])
+    (plain,) = updates_of(tiny.plain(), [])
+    pruning = {"name": "pruning", "fraction": FRACTION, "scope": scope}
+    (pruned,) = updates_of(tiny.plain(), [pruning])
     groups = [[name] for name in plain] if scope == "layer" else [list(plain)]
     for names in groups:
         before = torch.cat([plain[name].flatten() for name in names])
@@ -56,3 +61,16 @@ def test_a_client_sends_the_largest_changes_unchanged(tiny, scope):
         assert sent.sum() == pytest.approx(FRACTION * len(after), abs=1)
         torch.testing.assert_close(after[sent], before[sent], rtol=0, atol=1e-7)
         assert before[sent].abs().min() >= before[~sent].abs().max() - 1e-7
+
+
+@pytest.mark.parametrize("feedback", [False, True])
+def test_with_feedback_what_was_held_back_is_added_to_the_next_update(tiny, feedback):
+    plain = updates_of(tiny.plain(), [], rounds=2)
+    pruning = {"name": "pruning", "fraction": FRACTION, "feedback": feedback}
+    pruned = updates_of(tiny.plain(), [pruning], rounds=2)
+    for name in plain[0]:
+        held = plain[0][name] - pruned[0][name]
+        whole = plain[1][name] + held if feedback else plain[1][name]
+        sent = pruned[1][name] != 0
+        assert sent.sum() == pytest.approx(FRACTION * sent.numel(), abs=1)
+        torch.testing.assert_close(pruned[1][name][sent], whole[sent], rtol=0, atol=1e-6)
