@@ -38,7 +38,7 @@ TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Every test, and the fixtures it asks for, starts from the same seeds, whatever ran before it."""
+    """Every test and its fixtures start from the same seeds, whatever ran before."""
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)

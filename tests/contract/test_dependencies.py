@@ -1,4 +1,4 @@
-"""Whatever is imported is declared: what only comes along with another package may go away with it."""
+"""Every imported package is declared: what another package brings along may go away with it."""
 
 import ast
 import re

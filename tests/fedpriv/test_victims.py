@@ -1,4 +1,4 @@
-"""Victims side by side: each has the gradient of its own observation, with every fact of training."""
+"""Victims side by side: each has the gradient of its own observation."""
 
 import pytest
 import torch

@@ -40,7 +40,8 @@ def flower(tmp_path):
     (port, fleet), home = unused_ports(2), tmp_path / "home"
     home.mkdir()
     (home / "config.toml").write_text(
-        f'[superlink]\ndefault = "here"\n[superlink.here]\naddress = "127.0.0.1:{port}"\ninsecure = true\n'
+        '[superlink]\ndefault = "here"\n'
+        f'[superlink.here]\naddress = "127.0.0.1:{port}"\ninsecure = true\n'
     )
     environment = {
         **os.environ,

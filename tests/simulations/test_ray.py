@@ -1,4 +1,4 @@
-"""Clients as Ray actors: the same bytes, a killed actor, a cluster of two nodes, Ctrl-C, `flwr run`."""
+"""Clients as Ray actors: the same bytes, a killed actor, a cluster of two nodes, Ctrl-C."""
 
 import json
 import os
@@ -86,7 +86,7 @@ def test_a_killed_client_is_named_and_the_run_goes_on(ray, tiny, tmp_path, monke
 
 
 def test_a_client_that_hangs_is_left_behind(ray, tiny, tmp_path):
-    """Partition 1 sleeps for ever in round 2; the others are not kept waiting beyond the time-out."""
+    """Partition 1 sleeps for ever in round 2; the others wait no longer than the time-out."""
     from flwr.app import ConfigRecord, Message, RecordDict
     from flwr.clientapp import ClientApp
 
@@ -141,7 +141,8 @@ from fedpriv.simulations.federation.progress import PlainLines
 from fedpriv.simulations.federation.run import simulate
 import ray
 scenario = Scenario.of({"scenario": sys.argv[1]})
-simulate(scenario, RunFolder(Path(sys.argv[2])), PlainLines(Console(quiet=True)), ray_address=cluster.address)
+show = PlainLines(Console(quiet=True))
+simulate(scenario, RunFolder(Path(sys.argv[2])), show, ray_address=cluster.address)
 ray.init(address=cluster.address, log_to_driver=False)
 print(json.dumps({"nodes": sum(node["Alive"] for node in ray.nodes())}))
 ray.shutdown()

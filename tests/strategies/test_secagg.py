@@ -1,4 +1,4 @@
-"""Secure aggregation: the sum is right, the server sees nothing else, and no client can be talked out of it."""
+"""Secure aggregation: the sum is right, the server sees nothing else, no client does without."""
 
 import copy
 from dataclasses import replace
