@@ -7,7 +7,7 @@ export FLWR_DISABLE_UPDATE_CHECK := 1
 export FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION := 1
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: demo test test-deployed lint bench lock clean
+.PHONY: demo test test-deployed lint bench mutants lock clean
 
 demo: $(STAMP)
 	$(BIN)/fedpriv run demo
@@ -35,6 +35,11 @@ build/types:
 
 bench: $(STAMP)
 	for script in benchmarks/[a-z]*.py; do $(BIN)/python -P $$script || exit 1; done
+
+PACKAGE ?= fedpriv/engine
+TESTS ?= tests/fedpriv/test_engine.py
+mutants: $(STAMP)
+	.ci/mutants "$(PACKAGE)" "$(TESTS)" $(BIN)
 
 # Versions and hashes only: no index address, so that any mirror serves it.
 lock: $(VENV)/bin/uv

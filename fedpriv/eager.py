@@ -1,8 +1,15 @@
 """skip_compiler: optimisers and torch.func that work without loading torch's compiler.
 
-The first optimiser step or torch.func gradient of a process imports `torch._dynamo`, seconds of CPU
-time, only to tell a compiler that is not running to keep out. Federations start many processes,
-and none compiles. Once something else loads the compiler, torch's own code runs again.
+The first optimiser step or torch.func gradient of a process imports `torch._dynamo`, only to tell a
+compiler that is not running to keep out. With torch 2.15 that import takes 1.19 CPU seconds
+(`benchmarks/eager.py`; 7 measurements between 1.11 and 1.41); with `skip_compiler` the same step
+takes 0.003. A short run of the command needs 2.9 CPU seconds in place of 4.6. Every client process
+of a federation pays this, and none compiles.
+
+No plain way does as much. The variables TORCHDYNAMO_DISABLE and TORCH_COMPILE_DISABLE switch the
+compiler off after it was imported. `torch.optim.sgd.sgd` and `torch.autograd.grad` do not import
+it, but Opacus, schedules and L-BFGS need optimisers, and `vmap` needs gradients of torch.func.
+Once something else loads the compiler, torch's own code runs again.
 """
 
 import sys

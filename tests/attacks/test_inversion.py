@@ -1,4 +1,4 @@
-"""The machinery of inversions: victims stay apart, work fits memory, searches stop and can be stopped."""
+"""Inversions: victims stay apart, work fits into memory, searches stop and can be stopped."""
 
 from dataclasses import replace
 

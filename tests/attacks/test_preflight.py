@@ -1,4 +1,4 @@
-"""Six recordings that were broken on purpose, and what preflight says of them; and of sound ones."""
+"""What preflight says of six recordings that were broken on purpose, and of sound ones."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""One federation of real processes for the tests that only look at it, and one each for those that break it."""
+"""Real processes: one federation for all tests that only look, one for each test that breaks it."""
 
 import os
 import sys

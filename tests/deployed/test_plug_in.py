@@ -1,4 +1,4 @@
-"""A running federation: it trains over gRPC with TLS and keys, and attackers are plugged into it."""
+"""A running federation trains over gRPC with TLS and keys, and attackers are plugged into it."""
 
 import socket
 import stat

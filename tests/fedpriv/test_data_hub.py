@@ -1,4 +1,4 @@
-"""The hub's way in, on copies in a folder: flwr-datasets reads both alike, and nothing is fetched."""
+"""Data of the hub, read from copies in a folder by flwr-datasets: nothing is fetched."""
 
 import numpy as np
 import pytest

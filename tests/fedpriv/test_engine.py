@@ -18,7 +18,7 @@ DISTANCES = ["l2", "l1", "cosine", "layerwise_cosine"]
 
 
 class Odd(nn.Module):
-    """What the registry's models do not have: two convolutions deep shortcuts, functions, methods."""
+    """What no model of the registry has: shortcuts over two convolutions, functions, methods."""
 
     def __init__(self):
         super().__init__()

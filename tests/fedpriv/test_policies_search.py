@@ -109,7 +109,7 @@ def test_what_is_kept_was_scored_in_full_and_passed_the_threshold():
 
 
 def by_number(tasks):
-    """Scores in which every transformation has its own part, so that there is something to inherit."""
+    """Scores in which every transformation has its own part, so that there is one to inherit."""
     for task in tasks:
         level = sum(Policy.parse(task.policy).members[0]) / 150
         shared = 0.1 if task.kind == "accuracy" else level

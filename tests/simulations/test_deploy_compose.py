@@ -1,4 +1,4 @@
-"""docker-compose.yml as local processes: the same words, other folders and ports; mistakes are named."""
+"""docker-compose.yml as local processes: the same words with other folders and ports."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Keys of a federation: private ones are their owner's, certificates name the SuperLink, nothing is lost."""
+"""Keys: private ones are their owner's, certificates name the SuperLink, nothing is lost."""
 
 import stat
 

@@ -1,4 +1,4 @@
-"""Whole runs in this process: the same bytes twice, after an interruption, and on other folders' terms."""
+"""Whole runs in this process: the same bytes twice, after an interruption, in other folders."""
 
 import json
 from pathlib import Path

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 import uvicorn
-from starlette.testclient import TestClient
+from fastapi.testclient import TestClient
 
 from fedpriv.errors import BadFolder, BadOption
 from fedpriv.runfolder import RunFolder

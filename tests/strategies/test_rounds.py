@@ -84,7 +84,9 @@ WAYS = {
     "breakdown": (broken_down, "MemoryError: no memory left"),
     "no examples": (
         lambda r, m: Message(
-            RecordDict({"arrays": r.content["arrays"], "metrics": MetricRecord({"num-examples": 0})}),
+            RecordDict(
+                {"arrays": r.content["arrays"], "metrics": MetricRecord({"num-examples": 0})}
+            ),
             reply_to=m,
         ),
         "num-examples",
@@ -201,9 +203,8 @@ def test_clients_evaluate_when_they_keep_a_split(tiny):
 
 
 def test_a_strategy_of_somebody_else_runs(tiny):
-    scenario = changed(
-        tiny, federation={"strategy": "flwr.serverapp.strategy:FedAvgM"}, strategy={"server-momentum": 0.5}
-    )  # fmt: skip
+    theirs = {"strategy": "flwr.serverapp.strategy:FedAvgM"}
+    scenario = changed(tiny, federation=theirs, strategy={"server-momentum": 0.5})
     run, records = federated(scenario)
     run.run(first_state(scenario), [1, 2])
     assert records[-1]["clients"] == 4
