@@ -177,8 +177,10 @@ def stack(observations: Sequence[Observation], fast: bool = True) -> Victims:
     if shared:
         return replace(victims, engine=explicit_engine(client, weights, buffer, shape))
     firsts = [which.index(number) for number in range(max(which) + 1)]
-    distinct = ({key: value[firsts] for key, value in state.items()} for state in (weights, buffer))
-    engine = explicit_engine(client, *distinct, shape, torch.tensor(which))
+    weights, buffer = (
+        {key: value[firsts] for key, value in state.items()} for state in (weights, buffer)
+    )
+    engine = explicit_engine(client, weights, buffer, shape, torch.tensor(which))
     return replace(victims, engine=engine)
 
 
