@@ -12,7 +12,12 @@ from fedpriv.attacks.codes.attributes import AttributeAttack, FeatureAttack
 from fedpriv.attacks.codes.decoder import DecoderAttack, TakeAsIs
 from fedpriv.attacks.codes.masks import MaskOverlap, MaskReading, MaskSearch
 from fedpriv.attacks.inversion.features import FeatureInversion
-from fedpriv.attacks.inversion.recipes import inversion, policy_inversion, pooled_inversion
+from fedpriv.attacks.inversion.recipes import (
+    inversion,
+    policy_inversion,
+    pooled_inversion,
+    strongest,
+)
 from fedpriv.evidence.claims import Claim
 from fedpriv.registry import Entry, Registry
 
@@ -70,6 +75,10 @@ ATTACKS: Registry[Attack] = Registry(
         "quick": AttackRow(
             partial(inversion, lr=0.2, signed=True, schedule="cosine", box=True, tv=0.1, steps=200),
             "adam+cosine with fewer, annealed steps and a stronger prior; seconds per image",
+        ),
+        "strongest": AttackRow(
+            strongest,
+            "races settings on planted clients, runs the winner, finishes by L-BFGS; seconds per image",
         ),
         "lbfgs+l2": AttackRow(
             partial(_LBFGS, distance="l2", steps=300, restarts=16),

@@ -12,7 +12,7 @@ from fedpriv.attacks.inversion.labels import LabelGuess, joint
 from fedpriv.attacks.inversion.matching import Matching, by_gradient
 from fedpriv.attacks.inversion.optimizers import MakeOptimizer, Setting
 from fedpriv.attacks.inversion.priors import Prior, flat
-from fedpriv.attacks.inversion.translation import moved
+from fedpriv.attacks.inversion.translation import enlarged, moved, shrunk
 from fedpriv.engine.gradients import Distance
 from fedpriv.engine.memory import keep_pages
 from fedpriv.errors import BadObservation, BadOption
@@ -62,7 +62,9 @@ class GradientInversion:
     differentiable; with `translation`, how far each image was then moved is searched for as well.
     `restarts` searches run side by side, and the one with the smallest loss is kept; when one reaches the
     tolerance, those of the same victim stop too. With `consensus` their mean is kept: what they found by
-    chance averages out, what they agree on stays. `memory` in gigabytes bounds how many run at once.
+    chance averages out, what they agree on stays. With `coarse` above 1 the first half of the steps searches
+    an image that is so many times smaller in each direction and is enlarged; the second half goes on from
+    there with all pixels. `memory` in gigabytes bounds how many run at once.
     """
 
     distance: Distance
@@ -76,12 +78,13 @@ class GradientInversion:
     steps: int = 300
     restarts: int = 1
     consensus: bool = False
+    coarse: int = 1
     stopping: Stopping = field(default_factory=Stopping)
     seed: int = 0
     memory: float = 1.5
 
     def __post_init__(self) -> None:
-        for name in ("steps", "restarts"):
+        for name in ("steps", "restarts", "coarse"):
             if getattr(self, name) < 1:
                 raise BadOption(f"{name} must be at least 1, got {getattr(self, name)}.")
         if self.memory <= 0:
@@ -158,20 +161,27 @@ class _Search:
         y = attack.labels(victims, restarts, attack.seed)
         self.fixed = None if y.is_floating_point() else y
         x = attack.init(victims, restarts, attack.seed)
+        self.best_x, self.best_y = x.clone(), y.clone()
+        self.stages = [attack.steps]
+        if attack.coarse > 1 and x.ndim == 5 and attack.steps > 1:
+            self.stages = [attack.steps // 2, attack.steps - attack.steps // 2]
+            x = shrunk(x, attack.coarse)
         self.free = [x] if self.fixed is not None else [x, y]
         if attack.translation:
             self.free.append(x.new_zeros(*x.shape[:2], 2))
-        self.best_x, self.best_y = x.clone(), y.clone()
         self.best = torch.full((len(victims),), torch.inf)
         self.active = torch.arange(len(victims))
         self.target = attack.match.target(victims)
-        bounds = box(facts) if facts.mean or len(facts.input_shape) == 3 else None
-        self.optimizer = attack.optimizer(Setting(attack.steps, bounds))
+        self.bounds = box(facts) if facts.mean or len(facts.input_shape) == 3 else None
+        self.optimizer = attack.optimizer(Setting(self.stages[0], self.bounds))
         self.evaluations, self.taken = 0, 0
         self.history: list[Tensor] = []
 
     def run(self, progress: Progress) -> None:
         for step in range(self.attack.steps):
+            if step and step == self.stages[0]:
+                self.free[0] = self._whole(self.free[0])
+                self.optimizer = self.attack.optimizer(Setting(self.stages[1], self.bounds))
             before = [value.clone() for value in self.free]
             losses = self.optimizer.step(self.free, self.evaluate)
             self._keep(losses, before)
@@ -195,19 +205,25 @@ class _Search:
         self.evaluations += len(free[0])
         free = [value.detach().requires_grad_() for value in free]
         y = free[1] if fixed is None else fixed
-        x = attack.transform(free[0])
+        whole = self._whole(free[0])
+        x = attack.transform(whole)
         if attack.translation:
             x = moved(x, free[-1])
         found = attack.match.found(victims, x, y)
-        losses = attack.distance(found, target) + attack.prior(free[0], victims)
+        losses = attack.distance(found, target) + attack.prior(whole, victims)
         gradients = torch.autograd.grad(losses.sum(), free)
         return losses.detach(), list(gradients)
+
+    def _whole(self, x: Tensor) -> Tensor:
+        """x with all its pixels."""
+        size = self.best_x.shape[-2:]
+        return x if len(self.stages) == 1 or x.shape[-2:] == size else enlarged(x, size)
 
     def _keep(self, losses: Tensor, at: list[Tensor]) -> None:
         better = losses < self.best[self.active]
         rows = self.active[better]
         self.best[rows] = losses[better]
-        self.best_x[rows] = at[0][better]
+        self.best_x[rows] = self._whole(at[0][better])
         if self.fixed is None:
             self.best_y[rows] = at[1][better]
 

@@ -38,8 +38,8 @@ def normalised(pixels: Tensor, facts: Observation) -> Tensor:
 
 
 def box(facts: Observation) -> tuple[Tensor, Tensor]:
-    """The normalised values of black and white, which every image lies between."""
-    shape = facts.input_shape
+    """The normalised values of black and white, one per channel, which every image lies between."""
+    shape = (facts.input_shape[0], *[1] * (len(facts.input_shape) - 1))
     return normalised(torch.zeros(shape), facts), normalised(torch.ones(shape), facts)
 
 

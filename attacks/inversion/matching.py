@@ -30,7 +30,19 @@ def _per_step(victims: Victims, delta: State) -> State:
     return {key: delta[key] * scale for key in victims.weights}
 
 
-by_replay = Matching(
+_replayed = Matching(
     target=lambda victims: _per_step(victims, victims.delta),
     found=lambda victims, x, y: _per_step(victims, victims.update_at(x, y)),
+)
+
+
+def _only_one_step(victims: Victims) -> bool:
+    """Whether the mean gradient says all that the update does."""
+    facts = victims.facts
+    return facts.local_steps == 1 and facts.optimiser == "sgd"
+
+
+by_replay = Matching(
+    target=lambda v: (by_gradient if _only_one_step(v) else _replayed).target(v),
+    found=lambda v, x, y: (by_gradient if _only_one_step(v) else _replayed).found(v, x, y),
 )

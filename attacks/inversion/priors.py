@@ -98,14 +98,15 @@ def _collect(
 
 def _statistics(victims: Victims) -> dict[str, tuple[Tensor, Tensor]]:
     """(V, C) means and variances per BatchNorm layer."""
-    sent, wanted = victims.facts.sent, {}
+    wanted = {}
     for path, module in victims.model.named_modules():
         key = f"{path}.running_mean"
         if not isinstance(module, _BatchNorm) or key not in victims.delta:
             continue
         pair = []
         for kind in ("running_mean", "running_var"):
-            moved, start = victims.delta[f"{path}.{kind}"], sent[f"{path}.{kind}"].float()
+            moved = victims.delta[f"{path}.{kind}"]
+            start = torch.stack([seen.sent[f"{path}.{kind}"].float() for seen in victims.each])
             exact = victims.facts.mode == "train" and victims.facts.local_steps == 1
             pair.append(start + moved / (module.momentum or 0.1) if exact else start + moved)
         wanted[path] = (pair[0], pair[1])

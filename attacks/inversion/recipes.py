@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
+from torch import Tensor
+
 from fedpriv.attacks.inversion.attack import GradientInversion, Stopping
 from fedpriv.attacks.inversion.initialisers import INITIALISERS
 from fedpriv.attacks.inversion.labels import LabelGuess, from_sign, joint
@@ -18,11 +20,13 @@ from fedpriv.attacks.inversion.optimizers import (
     sgd,
 )
 from fedpriv.attacks.inversion.optimizers import signed as signs_of
+from fedpriv.attacks.inversion.polishing import Polished
 from fedpriv.attacks.inversion.pooling import PooledInversion
 from fedpriv.attacks.inversion.priors import Prior, batch_statistics, flat, total
 from fedpriv.attacks.inversion.priors import group as agreement
 from fedpriv.attacks.inversion.priors import norm as smallness
 from fedpriv.attacks.inversion.priors import tv as smoothness
+from fedpriv.attacks.inversion.race import Strongest
 from fedpriv.attacks.inversion.through_policy import PolicyInversion, Transform
 from fedpriv.engine.gradients import Distance, cosine, l1, l2, layerwise_cosine, where_shared
 
@@ -53,6 +57,7 @@ def inversion(
     steps: int = 1000,
     restarts: int = 1,
     consensus: bool = False,
+    coarse: int = 1,
     tolerance: float = 0.0,
     patience: int = 0,
     seed: int = 0,
@@ -60,7 +65,7 @@ def inversion(
 ) -> GradientInversion:
     """A gradient inversion; `labels = "read"` takes them from the last layer, `replay` matches the update of
     several local steps, `shared-only` compares where the update is not zero, `consensus` keeps the restarts'
-    mean instead of the best one."""
+    mean instead of the best one, `coarse` searches a so many times smaller image for half of the steps."""
     makers: dict[str, MakeOptimizer] = {"adam": adam(lr), "sgd": sgd(lr), "lbfgs": lbfgs(lr)}
     make = signs_of(makers[optimiser]) if signed else makers[optimiser]
     make = {"constant": make, "steps": decayed(make), "cosine": annealed(make)}[schedule]
@@ -81,10 +86,61 @@ def inversion(
         steps=steps,
         restarts=restarts,
         consensus=consensus,
+        coarse=coarse,
         stopping=Stopping(tolerance, patience),
         seed=seed,
         memory=memory,
     )
+
+
+# Those that were best somewhere, the most often good ones first: signs, total variation, coarse.
+CANDIDATES: dict[str, tuple[bool, float, int]] = {
+    "signed, tv 0.01, coarse": (True, 0.01, 4),
+    "signed, tv 0.01": (True, 0.01, 1),
+    "signed, tv 0.1": (True, 0.1, 1),
+    "signed, tv 0.003, coarse": (True, 0.003, 4),
+    "signed, tv 0.03, coarse": (True, 0.03, 4),
+    "signed, tv 0.1, coarse": (True, 0.1, 4),
+    "unsigned, tv 0.003, coarse": (False, 0.003, 4),
+    "signed, tv 0.03": (True, 0.03, 1),
+    "unsigned, tv 0.03, coarse": (False, 0.03, 4),
+    "unsigned, tv 0.1": (False, 0.1, 1),
+}
+
+
+def strongest(
+    steps: int = 600,
+    polish: int = 600,
+    budget: float = 0.5,
+    controls: int = 4,
+    replay: bool = True,
+    seed: int = 0,
+    memory: float = 1.5,
+    public: Tensor | None = None,
+) -> Strongest:
+    """Races settings on planted clients whose samples it made itself, runs the winner, and finishes by L-BFGS.
+
+    `budget` is what the race may cost, as a part of the winner's steps. `replay` matches the update of several
+    local steps where there were any.
+    """
+
+    def candidate(signed: bool, tv: float, coarse: int) -> Polished:
+        search = inversion(
+            lr=0.2 if signed else 0.1,
+            signed=signed,
+            schedule="cosine",
+            box=True,
+            tv=tv,
+            coarse=coarse,
+            replay=replay,
+            steps=steps,
+            seed=seed,
+            memory=memory,
+        )
+        return Polished(search, polish)
+
+    runners = {name: candidate(*options) for name, options in CANDIDATES.items()}
+    return Strongest(runners, budget, controls, seed, public)
 
 
 def pooled_inversion(

@@ -1,8 +1,8 @@
-"""A translation that can be learned: pixels between the grid's points are interpolated."""
+"""Images moved and resized by functions that can be differentiated: between pixels they interpolate."""
 
 import torch
 from torch import Tensor
-from torch.nn.functional import affine_grid, grid_sample
+from torch.nn.functional import adaptive_avg_pool2d, affine_grid, grid_sample, interpolate
 
 
 def moved(x: Tensor, by: Tensor) -> Tensor:
@@ -12,3 +12,15 @@ def moved(x: Tensor, by: Tensor) -> Tensor:
     places = torch.cat([still, (-2 * by.flatten(0, -2) / size).unsqueeze(-1)], dim=-1)
     grid = affine_grid(places, list(images.shape), align_corners=False)
     return grid_sample(images, grid, padding_mode="border", align_corners=False).view_as(x)
+
+
+def shrunk(x: Tensor, by: int) -> Tensor:
+    """Images (V, B, C, H, W), `by` times smaller in each direction, as means of their pixels."""
+    height, width = (max(1, side // by) for side in x.shape[-2:])
+    return adaptive_avg_pool2d(x.flatten(0, 1), (height, width)).unflatten(0, x.shape[:2])
+
+
+def enlarged(x: Tensor, size: torch.Size) -> Tensor:
+    """Images (V, B, C, h, w) with `size` pixels, by bilinear interpolation."""
+    whole = interpolate(x.flatten(0, 1), (size[0], size[1]), mode="bilinear", align_corners=False)
+    return whole.unflatten(0, x.shape[:2])

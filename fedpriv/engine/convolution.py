@@ -1,12 +1,16 @@
-"""Convolutions with one kernel for all samples, and with one kernel per victim."""
+"""Convolutions with one kernel for all samples, one per set of samples, and one per victim."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
 from torch import Tensor
 from torch.nn.functional import conv2d, fold
 
-from fedpriv.engine.rules import MaybeTensor, Rule, Tape
+from fedpriv.engine.folding import Unfold
+from fedpriv.engine.gradients import Outer
+from fedpriv.engine.rules import MaybeTensor, Rule, Tape, summed
 
 Pair = tuple[int, int]
 
@@ -54,33 +58,28 @@ def in_rows(values: Tensor, victims: int) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Convolution(Rule):
-    """z = W ∗ a + b; the tape's `v` is a tangent kernel (V, out, in, …) and bias (V, out)."""
+    """z = W ∗ a + b; the tape's `v` is a tangent kernel (V, out, in, …) and bias (V, out).
+
+    `weight` is (out, in, …), or (U, out, in, …) with one kernel per set of rows. `unfold` is there if a
+    BatchNorm was folded in.
+    """
 
     weight: Tensor
     bias: Tensor | None
     geometry: Geometry
+    unfold: Unfold | None = None
+
+    @property
+    def kernel_shape(self) -> torch.Size:
+        return self.weight.shape[-4:]
 
     def forward(self, tape: Tape, *a: Tensor) -> Tensor:
         tape["a"] = a[0]
-        return self.geometry.forward(a[0], self.weight, self.bias, self.geometry.groups)
+        return self._passed(a[0], self.bias)
 
     def backward(self, tape: Tape, d: Tensor) -> tuple[MaybeTensor, ...]:
         tape["d"] = d
-        if not tape["deep"]:
-            return (None,)
-        geometry = self.geometry
-        return (geometry.gradients(d, tape["a"], self.weight, geometry.groups, data=True)[0],)
-
-    def weight_gradient(self, tape: Tape, victims: int) -> Tensor:
-        """(V, out, in, …): one kernel gradient per victim."""
-        a, d = side_by_side(tape["a"], victims), side_by_side(tape["d"], victims)
-        # Only its shape is read when the kernel gradient is asked for.
-        kernel = self.weight.new_empty(()).expand(
-            victims * self.weight.shape[0], *self.weight.shape[1:]
-        )
-        groups = victims * self.geometry.groups
-        found = self.geometry.gradients(d, a, kernel, groups, data=False)[1]
-        return found.view(victims, *self.weight.shape)
+        return (self._pulled(d, tape["a"]) if tape["deep"] else None,)
 
     def tangent(self, tape: Tape, *a_dot: MaybeTensor) -> MaybeTensor:
         kernel, bias = tape["v"]
@@ -93,7 +92,7 @@ class Convolution(Rule):
             a = side_by_side(tape["a"], victims)
             z_dot = in_rows(geometry.forward(a, kernels, biases, groups), victims)
         if a_dot[0] is not None:
-            own = geometry.forward(a_dot[0], self.weight, None, geometry.groups)
+            own = self._passed(a_dot[0], None)
             z_dot = own if z_dot is None else z_dot.add_(own)
         return z_dot
 
@@ -101,7 +100,7 @@ class Convolution(Rule):
         geometry, kernel, a = self.geometry, tape["v"][0], tape["a"]
         if kernel is not None and geometry.strided:
             return (self._folded_back(tape["d"], d_dot, kernel, a.shape[2:]),)
-        back = geometry.gradients(d_dot, a, self.weight, geometry.groups, data=True)[0]
+        back = self._pulled(d_dot, a)
         if kernel is not None:
             victims = len(kernel)
             d, a = side_by_side(tape["d"], victims), side_by_side(a, victims)
@@ -110,14 +109,72 @@ class Convolution(Rule):
             back.add_(in_rows(more, victims))
         return (back,)
 
+    def gradients(self, tape: Tape, victims: int) -> tuple[Tensor, ...]:
+        """(V, out, in, …): one kernel gradient per victim; and one bias gradient (V, out)."""
+        a, d = side_by_side(tape["a"], victims), side_by_side(tape["d"], victims)
+        shape = self.kernel_shape
+        # Only its shape is read when the kernel gradient is asked for.
+        kernel = self.weight.new_empty(()).expand(victims * shape[0], *shape[1:])
+        groups = victims * self.geometry.groups
+        found = self.geometry.gradients(d, a, kernel, groups, data=False)[1]
+        found = found.view(victims, *shape)
+        return (found,) if self.bias is None else (found, _summed(tape["d"], victims))
+
+    def named(self, names: dict[str, str], raw: Iterator[Tensor]) -> dict[str, Tensor | Outer]:
+        if self.unfold is not None:
+            return {**self.unfold(next(raw), next(raw))}
+        found: dict[str, Tensor | Outer] = {names["weight"]: next(raw)}
+        return found if self.bias is None else found | {names["bias"]: next(raw)}
+
+    def directed(self, tape: Tape, v: Iterator[MaybeTensor]) -> None:
+        kernel = next(v)
+        bias = next(v) if self.bias is not None else None
+        if kernel is None and bias is not None:
+            kernel = bias.new_zeros(len(bias), *self.kernel_shape)
+        tape["v"] = (kernel, bias)
+
+    def picked(self, index: Tensor | int) -> Self:
+        return replace(
+            self,
+            weight=self.weight[index],
+            bias=None if self.bias is None else self.bias[index],
+            unfold=None if self.unfold is None else self.unfold.picked(index),
+        )
+
+    def _passed(self, a: Tensor, bias: Tensor | None) -> Tensor:
+        """W ∗ a + bias, with each row's own W."""
+        geometry = self.geometry
+        if self.weight.ndim == 4:
+            return geometry.forward(a, self.weight, bias, geometry.groups)
+        sets = len(self.weight)
+        flat = None if bias is None else bias.flatten()
+        groups = sets * geometry.groups
+        found = geometry.forward(side_by_side(a, sets), self.weight.flatten(0, 1), flat, groups)
+        return in_rows(found, sets)
+
+    def _pulled(self, d: Tensor, a: Tensor) -> Tensor:
+        """Wᵀ d, with each row's own W; of `a` only the shape counts."""
+        geometry = self.geometry
+        if self.weight.ndim == 4:
+            return geometry.gradients(d, a, self.weight, geometry.groups, data=True)[0]
+        sets = len(self.weight)
+        d, a = side_by_side(d, sets), side_by_side(a, sets)
+        groups = sets * geometry.groups
+        found = geometry.gradients(d, a, self.weight.flatten(0, 1), groups, data=True)[0]
+        return in_rows(found, sets)
+
     def _folded_back(self, d: Tensor, d_dot: Tensor, kernel: Tensor, size: torch.Size) -> Tensor:
         """Wᵀ d_dot + Ẇᵀ d as columns that are folded once: libraries are slow at strided transposes."""
         geometry, victims = self.geometry, len(kernel)
-        columns = torch.matmul(self.weight.flatten(1).mT, d_dot.flatten(2))
+        if self.weight.ndim == 4:
+            columns = torch.matmul(self.weight.flatten(1).mT, d_dot.flatten(2))
+        else:
+            split = d_dot.flatten(2).unflatten(0, (len(self.weight), -1))
+            columns = torch.matmul(self.weight.flatten(2).mT.unsqueeze(1), split).flatten(0, 1)
         own = kernel.flatten(2).mT.unsqueeze(1)
         grouped = columns.view(victims, -1, *columns.shape[1:])
         grouped += torch.matmul(own, d.flatten(2).view(victims, -1, d.shape[1], columns.shape[2]))
-        window = (self.weight.shape[2], self.weight.shape[3])
+        window = (self.kernel_shape[2], self.kernel_shape[3])
         return fold(
             columns,
             (size[0], size[1]),
@@ -126,3 +183,7 @@ class Convolution(Rule):
             geometry.padding,
             geometry.stride,
         )
+
+
+def _summed(d: Tensor, victims: int) -> Tensor:
+    return summed(d.flatten(2).sum(2), victims)

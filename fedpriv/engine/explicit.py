@@ -1,21 +1,18 @@
 """The gradients of many victims by explicit passes, equal to the general path and several times faster."""
 
-import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from fedpriv.engine.convolution import Convolution
-from fedpriv.engine.gradients import Outer, gradients_at
-from fedpriv.engine.program import Line, program
-from fedpriv.engine.rules import Dense, MaybeTensor, Tape
-from fedpriv.state import State
-
-log = logging.getLogger(__name__)
+from fedpriv.engine.dense import Dense
+from fedpriv.engine.gradients import Outer
+from fedpriv.engine.program import Line
+from fedpriv.engine.rules import MaybeTensor, Tape
 
 
 class Loss:
@@ -58,11 +55,19 @@ class Upstream(Loss):
 
 @dataclass(frozen=True, eq=False)
 class Explicit:
-    """One network with one set of weights; x (V, B, …) and t (V, B, K) in, gradients out."""
+    """One network; x (V, B, …) and t (V, B, K) in, gradients out.
+
+    `which` (V,) says which set of weights each victim's model has; None: all have the same weights.
+    """
 
     lines: list[Line]
     names: tuple[str, ...]
     loss: Loss = CrossEntropy()
+    which: Tensor | None = None
+
+    def rows(self, index: Tensor) -> Self:
+        """The engine of some of the victims."""
+        return self if self.which is None else replace(self, which=self.which[index])
 
     def backbone(self) -> Self | None:
         """All but the last linear layer, for an upstream gradient t (V, B, features)."""
@@ -70,7 +75,7 @@ class Explicit:
         if not rest or not isinstance(last.rule, Dense):
             return None
         names = tuple(name for name in self.names if name not in last.names.values())
-        return type(self)(rest, names, Upstream())
+        return replace(self, lines=rest, names=names, loss=Upstream())
 
     def gradients_at(self, x: Tensor, t: Tensor) -> dict[str, Tensor | Outer]:
         """As fedpriv.engine.gradients.gradients_at, with linear layers as outer products."""
@@ -80,65 +85,93 @@ class Explicit:
         self, x: Tensor, t: Tensor
     ) -> tuple[Tensor, dict[str, Tensor | Outer]]:
         """What the last layer gives, (V, B, K), and the gradients."""
-        raw = iter(_Passes.apply(self, x, t))
+        lines, order = self._arranged
+        if order is not None:
+            x, t = x[order], t[order]
+        raw = iter(_Passes.apply(lines, self.loss, x, t))
         output = next(raw)
         found: dict[str, Tensor | Outer] = {}
-        for line in self.lines:
-            if isinstance(line.rule, Dense):
-                found[line.names["weight"]] = Outer(next(raw), next(raw))
-                if line.rule.bias is not None:
-                    found[line.names["bias"]] = next(raw)
-            elif isinstance(line.rule, Convolution):
-                kernel = next(raw)
-                if line.unfold is not None:
-                    found |= line.unfold(kernel, next(raw))
-                    continue
-                found[line.names["weight"]] = kernel
-                if line.rule.bias is not None:
-                    found[line.names["bias"]] = next(raw)
+        for line in lines:
+            found |= line.rule.named(line.names, raw)
+        if order is not None:
+            back = order.argsort()
+            output = output[back]
+            found = {name: values[back] for name, values in found.items()}
         return output, {name: found[name] for name in self.names}
+
+    @cached_property
+    def _arranged(self) -> tuple[list[Line], Tensor | None]:
+        """The lines with the weights of these victims, and the order of victims that they need.
+
+        Victims with the same weights stand together, and pass as one group of a convolution. Where the
+        groups would have unequal sizes every victim is one of its own.
+        """
+        if self.which is None:
+            return self.lines, None
+        sets, counts = self.which.unique(return_counts=True)
+        if len(sets) == 1:
+            return _picked(self.lines, int(sets[0])), None
+        if (counts != counts[0]).any():
+            return _picked(self.lines, self.which), None
+        order = self.which.argsort(stable=True)
+        sorted_already = torch.equal(order, torch.arange(len(order)))
+        return _picked(self.lines, sets), None if sorted_already else order
+
+
+def _picked(lines: list[Line], index: Tensor | int) -> list[Line]:
+    return [replace(line, rule=line.rule.picked(index)) for line in lines]
 
 
 class _Passes(torch.autograd.Function):
     """Forward: the two passes that give gradients. Backward: the two that differentiate them."""
 
     @staticmethod
-    def forward(ctx: Any, engine: Explicit, x: Tensor, t: Tensor) -> tuple[Tensor, ...]:
+    def forward(
+        ctx: Any, lines: list[Line], loss: Loss, x: Tensor, t: Tensor
+    ) -> tuple[Tensor, ...]:
         victims, batch = x.shape[:2]
-        tapes: list[Tape] = [{"deep": line.deep} for line in engine.lines]
+        tapes: list[Tape] = [{"deep": line.deep, "victims": victims} for line in lines]
         slots: list[Tensor | None] = [x.flatten(0, 1).contiguous()]
-        for line, tape in zip(engine.lines, tapes, strict=True):
+        for line, tape in zip(lines, tapes, strict=True):
             slots.append(line.rule.forward(tape, *_read(slots, line)))
         z = slots[-1]
         assert z is not None
         t = t.flatten(0, 1)
-        _pull(engine.lines, tapes, engine.loss.seed(z, t, batch), second=False)
+        _pull(lines, tapes, loss.seed(z, t, batch), second=False)
         ctx.set_materialize_grads(False)
-        ctx.engine, ctx.tapes, ctx.z, ctx.t = engine, tapes, z, t
+        ctx.lines, ctx.loss, ctx.tapes, ctx.z, ctx.t = lines, loss, tapes, z, t
         ctx.shape = (victims, batch)
-        return z.view(victims, batch, -1), *_outputs(engine.lines, tapes, victims)
+        raw = [
+            value
+            for line, tape in zip(lines, tapes, strict=True)
+            for value in line.rule.gradients(tape, victims)
+        ]
+        return z.view(victims, batch, -1), *raw
 
     @staticmethod
     @once_differentiable
     def backward(
         ctx: Any, z_bar: MaybeTensor, *v: MaybeTensor
-    ) -> tuple[None, MaybeTensor, MaybeTensor]:
-        lines, tapes = ctx.engine.lines, ctx.tapes
+    ) -> tuple[None, None, MaybeTensor, MaybeTensor]:
+        lines, tapes = ctx.lines, ctx.tapes
         victims, batch = ctx.shape
-        _directions(lines, tapes, iter(v))
+        directions = iter(v)
+        for line, tape in zip(lines, tapes, strict=True):
+            line.rule.directed(tape, directions)
         slots: list[MaybeTensor] = [None]
         for line, tape in zip(lines, tapes, strict=True):
             slots.append(line.rule.tangent(tape, *(slots[slot] for slot in line.reads)))
         z_dot = slots[-1] if slots[-1] is not None else torch.zeros_like(ctx.z)
-        d_dot, t_bar = ctx.engine.loss.tangent(ctx.z, ctx.t, z_dot, batch)
+        d_dot, t_bar = ctx.loss.tangent(ctx.z, ctx.t, z_dot, batch)
         if z_bar is not None:
             d_dot = d_dot + z_bar.flatten(0, 1)
         x_bar = _pull(lines, tapes, d_dot, second=True)
         ctx.tapes = None
         return (
             None,
+            None,
             None if x_bar is None else x_bar.view(victims, batch, *x_bar.shape[1:]),
-            t_bar.view(victims, batch, -1) if ctx.needs_input_grad[2] else None,
+            t_bar.view(victims, batch, -1) if ctx.needs_input_grad[3] else None,
         )
 
 
@@ -161,68 +194,3 @@ def _pull(lines: list[Line], tapes: list[Tape], last: Tensor, second: bool) -> M
         if second:
             tape.clear()
     return waiting.get(0)
-
-
-def _outputs(lines: list[Line], tapes: list[Tape], victims: int) -> Iterable[Tensor]:
-    for line, tape in zip(lines, tapes, strict=True):
-        if isinstance(line.rule, Dense):
-            rows = tape["d"].view(victims, -1, tape["d"].shape[1])
-            yield rows
-            yield tape["a"].view(victims, -1, tape["a"].shape[1])
-            if line.rule.bias is not None:
-                yield rows.sum(1)
-        elif isinstance(line.rule, Convolution):
-            yield line.rule.weight_gradient(tape, victims)
-            if line.rule.bias is not None:
-                sums = tape["d"].flatten(2).sum(2)
-                yield sums.view(victims, -1, sums.shape[1]).sum(1)
-
-
-def _directions(lines: list[Line], tapes: list[Tape], v: Iterable[MaybeTensor]) -> None:
-    """Give each layer its part of the attack's direction."""
-    v = iter(v)
-    for line, tape in zip(lines, tapes, strict=True):
-        if isinstance(line.rule, Dense):
-            rows, columns = (
-                part if part is None else part.flatten(0, 1) for part in (next(v), next(v))
-            )
-            tape["v"] = (rows, columns, next(v) if line.rule.bias is not None else None)
-        elif isinstance(line.rule, Convolution):
-            kernel = next(v)
-            bias = next(v) if line.rule.bias is not None else None
-            if kernel is None and bias is not None:
-                kernel = bias.new_zeros(len(bias), *line.rule.weight.shape)
-            tape["v"] = (kernel, bias)
-
-
-def explicit_engine(
-    model: nn.Module, weights: State, buffers: State, shape: tuple[int, ...]
-) -> Explicit | None:
-    """The engine for this network, or None if it has a layer without a rule.
-
-    Before it is trusted, one gradient of noise is compared with the general path's.
-    """
-    lines = program(model, weights, buffers)
-    if lines is None:
-        return None
-    engine = Explicit(lines, tuple(weights))
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(1, 1, *shape, generator=generator)
-    try:
-        with torch.no_grad():
-            classes = model(x[0]).shape[-1]
-            t = torch.full((1, 1, classes), 1 / classes)
-            ours = engine.gradients_at(x, t)
-            theirs = gradients_at(model, weights, buffers, True, x, t)
-    except (RuntimeError, ValueError, IndexError) as error:
-        log.info("the explicit passes do not take inputs of shape %s: %s", shape, error)
-        return None
-    for name, value in theirs.items():
-        found = ours[name]
-        found = found.dense() if isinstance(found, Outer) else found
-        if not torch.allclose(
-            found, value, rtol=1e-2, atol=1e-3 * float(value.abs().max()) + 1e-12
-        ):
-            log.info("the explicit passes disagree with autograd at '%s'", name)
-            return None
-    return engine

@@ -1,16 +1,58 @@
 """BatchNorm in eval mode is an affine map: fold it into the convolution before it, and unfold gradients."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
 from torch import Tensor
 
 from fedpriv.state import State
 
-Unfold = Callable[
-    [Tensor, Tensor], State
-]  # gradients of the folded kernel and bias -> of the originals
+
+@dataclass(frozen=True, eq=False)
+class Unfold:
+    """Gradients of the folded kernel and bias -> those of the parameters that were folded.
+
+    Every tensor belongs to all victims, or has a leading axis of sets of weights.
+    """
+
+    names: dict[str, str]
+    weight: Tensor
+    scale: Tensor
+    deviation: Tensor
+    shift: Tensor
+
+    def __call__(self, kernel_gradient: Tensor, bias_gradient: Tensor) -> State:
+        victims, names = len(kernel_gradient), self.names
+        w, scale, deviation, shift = self.weight, self.scale, self.deviation, self.shift
+        several = scale.ndim == 2
+        if several:
+            repeats = victims // len(scale)
+            w, scale, deviation, shift = (
+                part.repeat_interleave(repeats, 0) for part in (w, scale, deviation, shift)
+            )
+        column = scale[..., *[None] * (kernel_gradient.ndim - 2)]
+        found = {names["weight"]: kernel_gradient * column}
+        if "bias" in names:
+            found[names["bias"]] = bias_gradient * scale
+        if "gamma" in names:
+            flat = kernel_gradient.flatten(2)
+            pattern = "vok,vok->vo" if several else "vok,ok->vo"
+            through_kernel = torch.einsum(pattern, flat, w.flatten(2 if several else 1))
+            found[names["gamma"]] = (through_kernel + bias_gradient * shift) / deviation
+        if "beta" in names:
+            found[names["beta"]] = bias_gradient
+        return found
+
+    def picked(self, index: Tensor | int) -> Self:
+        """With some of the sets of weights, or one of them for all victims."""
+        return replace(
+            self,
+            weight=self.weight[index],
+            scale=self.scale[index],
+            deviation=self.deviation[index],
+            shift=self.shift[index],
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,17 +76,6 @@ def folded(names: dict[str, str], weights: State, mean: Tensor, var: Tensor, eps
     beta = weights[names["beta"]] if "beta" in names else 0 * ones
     own = weights[names["bias"]] if "bias" in names else 0 * ones
     scale = gamma / deviation
-    column = (-1, *[1] * (w.ndim - 1))
-
-    def unfold(kernel_gradient: Tensor, bias_gradient: Tensor) -> State:
-        found = {names["weight"]: kernel_gradient * scale.view(column)}
-        if "bias" in names:
-            found[names["bias"]] = bias_gradient * scale
-        if "gamma" in names:
-            through_kernel = torch.einsum("vok,ok->vo", kernel_gradient.flatten(2), w.flatten(1))
-            found[names["gamma"]] = (through_kernel + bias_gradient * (own - mean)) / deviation
-        if "beta" in names:
-            found[names["beta"]] = bias_gradient
-        return found
-
-    return Folded(w * scale.view(column), beta + (own - mean) * scale, unfold)
+    column = scale[..., *[None] * (w.ndim - mean.ndim)]
+    unfold = Unfold(names, w, scale, deviation, own - mean)
+    return Folded(w * column, beta + (own - mean) * scale, unfold)

@@ -9,7 +9,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
-from torch.nn.functional import cross_entropy
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import cross_entropy, relu6
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
@@ -27,6 +28,10 @@ class Outer:
 
     rows: Tensor
     columns: Tensor
+
+    def __getitem__(self, index: Tensor | slice) -> "Outer":
+        """Those of some victims."""
+        return Outer(self.rows[index], self.columns[index])
 
     def dense(self) -> Tensor:
         """(V, out, in)."""
@@ -125,14 +130,25 @@ def soft(y: Tensor, classes: int) -> Tensor:
     return nn.functional.one_hot(y, classes).float()
 
 
+class Hardsigmoid(nn.Hardsigmoid):
+    """nn.Hardsigmoid with a second derivative, which torch's own kernel does not have."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return relu6(input + 3) / 6
+
+
 def as_trained(model: nn.Module, mode: Literal["train", "eval"]) -> nn.Module:
     """A copy that computes what clients compute in `mode`, without side effects.
 
     In train mode BatchNorm takes the statistics of the batch and keeps none. Dropout is off: its masks
-    are unknown to a server.
+    are unknown to a server. An attack differentiates twice, so that layers without a second derivative
+    are replaced by equal ones that have it.
     """
     model = copy.deepcopy(model).requires_grad_(False).train(mode == "train")
-    for module in model.modules():
+    for module in list(model.modules()):
+        for name, part in module.named_children():
+            if type(part) is nn.Hardsigmoid:
+                setattr(module, name, Hardsigmoid())
         if isinstance(module, _BatchNorm) and mode == "train":
             module.track_running_stats = False
             module.running_mean = module.running_var = module.num_batches_tracked = None
@@ -142,8 +158,12 @@ def as_trained(model: nn.Module, mode: Literal["train", "eval"]) -> nn.Module:
 
 
 def loss_at(model: nn.Module, params: State, buffers: State, x: Tensor, t: Tensor) -> Tensor:
-    """Cross-entropy of a batch `x` (B, …) against probabilities `t` (B, C), averaged over B."""
-    return cross_entropy(functional_call(model, {**params, **buffers}, (x,)), t)
+    """Cross-entropy of a batch `x` (B, …) against probabilities `t` (B, C), averaged over B.
+
+    Attention takes torch's plain kernel: the fused ones cannot be differentiated twice.
+    """
+    with sdpa_kernel(SDPBackend.MATH):
+        return cross_entropy(functional_call(model, {**params, **buffers}, (x,)), t)
 
 
 def gradient_of(model: nn.Module, x: Tensor, y: Tensor) -> State:

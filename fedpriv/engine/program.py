@@ -1,9 +1,9 @@
 """A module as a list of rules, if the explicit engine knows all its layers."""
 
-import logging
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import torch
@@ -11,23 +11,14 @@ from torch import Tensor, fx, nn
 from torch.nn import functional as F
 from torch.nn.modules.dropout import _DropoutNd
 
+from fedpriv.engine import activations
+from fedpriv.engine.activations import activation
 from fedpriv.engine.convolution import Convolution, Geometry
+from fedpriv.engine.dense import Dense
 from fedpriv.engine.folding import folded
-from fedpriv.engine.rules import (
-    SIGMOID,
-    TANH,
-    Dense,
-    Identity,
-    LinearMap,
-    MaxPool,
-    Rectifier,
-    Reshape,
-    Rule,
-    Sum,
-)
+from fedpriv.engine.normalising import Normalise, Scaled, Shape, Standardise
+from fedpriv.engine.rules import Identity, LinearMap, MaxPool, Product, Reshape, Rule, Sum
 from fedpriv.state import State
-
-log = logging.getLogger(__name__)
 
 
 class Unknown(Exception):
@@ -45,7 +36,6 @@ class Line:
     reads: tuple[int, ...]
     deep: bool
     names: dict[str, str]
-    unfold: Callable[[Tensor, Tensor], State] | None = None
 
 
 def _pair(value: Any) -> tuple[int, int]:
@@ -57,20 +47,38 @@ def _global_mean(a: Tensor) -> Tensor:
 
 
 _FUNCTIONS: dict[Any, Rule] = {
-    torch.relu: Rectifier(),
-    F.relu: Rectifier(),
-    "relu": Rectifier(),
-    torch.sigmoid: SIGMOID,
-    F.sigmoid: SIGMOID,
-    "sigmoid": SIGMOID,
-    torch.tanh: TANH,
-    F.tanh: TANH,
-    "tanh": TANH,
+    torch.relu: activations.RELU,
+    F.relu: activations.RELU,
+    "relu": activations.RELU,
+    F.relu6: activations.RELU6,
+    torch.sigmoid: activations.SIGMOID,
+    F.sigmoid: activations.SIGMOID,
+    "sigmoid": activations.SIGMOID,
+    torch.tanh: activations.TANH,
+    F.tanh: activations.TANH,
+    "tanh": activations.TANH,
+    F.silu: activations.SILU,
+    F.hardswish: activations.HARDSWISH,
+    F.hardsigmoid: activations.HARDSIGMOID,
+    F.gelu: activations.GELU,
+    F.elu: activations.ELU,
+    F.leaky_relu: activations.leaky(0.01),
     operator.add: Sum(),
     operator.iadd: Sum(),
     torch.add: Sum(),
+    operator.mul: Product(),
+    operator.imul: Product(),
+    torch.mul: Product(),
 }
 _LINEAR = (F.pad, F.avg_pool2d, F.adaptive_avg_pool2d, torch.mean, "mean", operator.getitem)
+
+
+_SCALING = (operator.mul, operator.imul, operator.truediv, torch.mul, torch.div)
+
+
+class _Tracer(fx.Tracer):
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        return isinstance(m, nn.Hardsigmoid) or super().is_leaf_module(m, module_qualified_name)
 
 
 class _Reader:
@@ -78,7 +86,7 @@ class _Reader:
 
     def __init__(self, model: nn.Module, weights: State, buffers: State) -> None:
         self.weights, self.buffers = weights, buffers
-        self.graph = fx.Tracer().trace(model)
+        self.graph = _Tracer().trace(model)
         self.modules = dict(model.named_modules())
         self.lines: list[Line] = []
         self.slots: dict[fx.Node, int] = {}
@@ -89,7 +97,7 @@ class _Reader:
     def add(self, node: fx.Node, rule: Rule, reads: list[fx.Node], **more: Any) -> None:
         slots = tuple(self.slots[read] for read in reads)
         deep = any(self.deep[slot] for slot in slots)
-        line = Line(rule, slots, deep, more.get("names", {}), more.get("unfold"))
+        line = Line(rule, slots, deep, more.get("names", {}))
         self.lines.append(line)
         self.deep.append(deep or bool(line.names))
         self.slots[node] = len(self.lines)
@@ -123,7 +131,7 @@ class _Reader:
                 if not isinstance(last, fx.Node) or self.slots.get(last) != len(self.lines):
                     raise Unknown("the output is not the last layer")
             else:
-                raise Unknown(f"{node.op} '{node.target}'")
+                raise Unknown(f"'{node.target}' ({node.op}) has no rule")
         if unused := self.weights.keys() - self.used:
             raise Unknown(f"'{min(unused)}' is not a layer's parameter")
         return self.lines
@@ -142,12 +150,54 @@ class _Reader:
             if isinstance(module, _DropoutNd) and module.training:
                 raise Unknown(f"dropout '{path}' is on")
             self.add(node, Identity(), source)
+        elif isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+            self.batch_norm(node, path, module, source)
+        elif isinstance(module, nn.GroupNorm):
+            groups = module.num_groups
+            names = self.owned(path, gamma="weight", beta="bias")
+            self.normalised(node, source, Normalise(_groups(groups), (2,), module.eps), names)
+        elif isinstance(module, nn.LayerNorm):
+            names = self.owned(path, gamma="weight", beta="bias")
+            rule = Normalise(_trailing(len(module.normalized_shape)), (1,), module.eps)
+            self.normalised(node, source, rule, names, tuple(module.normalized_shape))
         else:
             self.add(node, _simple(module, path), source)
 
+    def normalised(
+        self,
+        node: fx.Node,
+        source: list[fx.Node],
+        rule: Rule,
+        names: dict[str, str],
+        trailing: tuple[int, ...] = (),
+    ) -> None:
+        """A normalisation, and the scale and shift behind it if there are any."""
+        self.add(node, rule, source)
+        if "gamma" not in names:
+            return
+        gamma, beta = self.weights[names["gamma"]], self.weights.get(names.get("beta", ""))
+        shape = trailing or tuple(gamma.shape[-1:])
+        flat = [None if part is None else part.flatten(-len(shape)) for part in (gamma, beta)]
+        assert flat[0] is not None
+        self.add(node, Scaled(flat[0], flat[1], shape, bool(trailing)), [node], names=names)
+
+    def batch_norm(
+        self,
+        node: fx.Node,
+        path: str,
+        module: nn.BatchNorm1d | nn.BatchNorm2d,
+        source: list[fx.Node],
+    ) -> None:
+        names = self.owned(path, gamma="weight", beta="bias")
+        if _of_the_batch(module):
+            self.normalised(node, source, Normalise(_per_channel, (1, 3), module.eps), names)
+            return
+        mean, var = (self.buffers[f"{path}.running_{of}"] for of in ("mean", "var"))
+        self.normalised(node, source, Standardise(mean, (var + module.eps).sqrt()), names)
+
     def convolution(self, node: fx.Node, path: str, module: nn.Conv2d) -> None:
         if isinstance(module.padding, str) or module.padding_mode != "zeros":
-            raise Unknown(f"padding of '{path}'")
+            raise Unknown(f"the padding of '{path}' has no rule")
         geometry = Geometry(
             _pair(module.stride), _pair(module.padding), _pair(module.dilation), module.groups
         )
@@ -156,18 +206,16 @@ class _Reader:
         source = [value for value in node.args if isinstance(value, fx.Node)]
         norm = next(iter(node.users)) if len(node.users) == 1 else None
         after = self.modules.get(str(norm.target)) if norm and norm.op == "call_module" else None
-        if not isinstance(after, nn.BatchNorm2d):
+        if not isinstance(after, nn.BatchNorm2d) or _of_the_batch(after):
             self.add(node, Convolution(weight, bias, geometry), source, names=names)
             return
         assert norm is not None
         where = str(norm.target)
-        if after.training or f"{where}.running_mean" not in self.buffers:
-            raise Unknown(f"'{where}' uses the statistics of the batch")
         names |= self.owned(where, gamma="weight", beta="bias")
         mean, var = (self.buffers[f"{where}.running_{of}"] for of in ("mean", "var"))
         whole = folded(names, self.weights, mean, var, after.eps)
-        rule = Convolution(whole.kernel, whole.bias, geometry)
-        self.add(node, rule, source, names=names, unfold=whole.unfold)
+        rule = Convolution(whole.kernel, whole.bias, geometry, whole.unfold)
+        self.add(node, rule, source, names=names)
         self.slots[norm] = self.slots[node]
 
     def function(self, node: fx.Node) -> None:
@@ -183,10 +231,13 @@ class _Reader:
             return
         if target in (torch.flatten, "flatten", "view", "reshape") and _flattens(node):
             self.add(node, Reshape(), inputs)
-        elif target in _FUNCTIONS and all(isinstance(v, fx.Node) for v in node.args[:2]):
-            rule = _FUNCTIONS[target]
-            both = [v for v in node.args[:2] if isinstance(v, fx.Node)]
-            self.add(node, rule, both)
+        elif target in _FUNCTIONS and _plain(node):
+            both = [v for v in node.args if isinstance(v, fx.Node)]
+            self.add(node, _FUNCTIONS[target], both)
+        elif target in _SCALING and len(inputs) == 1 and node.args[0] is inputs[0]:
+            self.add(node, LinearMap(_called(node)), inputs)
+        elif getattr(target, "__name__", "") == "stochastic_depth" and not _training(node):
+            self.add(node, Identity(), inputs)
         elif target in _LINEAR and len(inputs) == 1 and node.args[0] is inputs[0]:
             self.add(node, LinearMap(_called(node)), inputs)
         elif target in (F.max_pool2d, torch.max_pool2d) and len(inputs) == 1:
@@ -194,10 +245,40 @@ class _Reader:
             try:
                 pool = nn.MaxPool2d(**{**options, **node.kwargs})  # type: ignore[arg-type]
             except TypeError as error:
-                raise Unknown("max_pool2d") from error
+                raise Unknown(
+                    "the function 'max_pool2d' is called with options that have no rule"
+                ) from error
             self.add(node, _simple(pool, node.name), inputs)
         else:
-            raise Unknown(f"'{getattr(target, '__name__', target)}'")
+            raise Unknown(f"the function '{getattr(target, '__name__', target)}' has no rule")
+
+
+def _of_the_batch(module: nn.BatchNorm1d | nn.BatchNorm2d) -> bool:
+    """Whether a BatchNorm takes the statistics of the batch, not those it has kept."""
+    return module.training or module.running_mean is None
+
+
+def _groups(count: int) -> Shape:
+    return lambda shape, victims: (shape[0], count, -1)
+
+
+def _trailing(axes: int) -> Shape:
+    return lambda shape, victims: (-1, prod(shape[-axes:]))
+
+
+def _per_channel(shape: torch.Size, victims: int) -> tuple[int, ...]:
+    return (victims, shape[0] // victims, shape[1], prod(shape[2:]))
+
+
+def _plain(node: fx.Node) -> bool:
+    """Whether a function is called with tensors alone."""
+    inner = {key: value for key, value in node.kwargs.items() if key != "inplace"}
+    return not inner and all(isinstance(value, fx.Node) for value in node.args)
+
+
+def _training(node: fx.Node) -> bool:
+    """Whether stochastic depth is on."""
+    return bool(node.kwargs.get("training", node.args[3] if len(node.args) > 3 else True))
 
 
 def _flattens(node: fx.Node) -> bool:
@@ -219,12 +300,8 @@ def _called(node: fx.Node) -> Callable[[Tensor], Tensor]:
 
 def _simple(module: nn.Module, path: str) -> Rule:
     """The rule of a module without parameters."""
-    if isinstance(module, nn.ReLU):
-        return Rectifier()
-    if isinstance(module, nn.Sigmoid):
-        return SIGMOID
-    if isinstance(module, nn.Tanh):
-        return TANH
+    if (rule := activation(module)) is not None:
+        return rule
     if isinstance(module, nn.MaxPool2d) and not module.return_indices:
         stride = _pair(module.stride if module.stride is not None else module.kernel_size)
         kernel, padding = _pair(module.kernel_size), _pair(module.padding)
@@ -233,15 +310,17 @@ def _simple(module: nn.Module, path: str) -> Rule:
         return LinearMap(_global_mean)
     if isinstance(module, nn.AvgPool2d | nn.AdaptiveAvgPool2d | nn.ZeroPad2d):
         return LinearMap(module.forward)
-    raise Unknown(f"{type(module).__name__} '{path}'")
+    raise Unknown(f"{type(module).__name__} '{path}' has no rule")
 
 
-def program(model: nn.Module, weights: State, buffers: State) -> list[Line] | None:
-    """The model's lines, or None (with the reason in the log) where the general path must do."""
+def program(model: nn.Module, weights: State, buffers: State) -> list[Line]:
+    """The model's lines; Unknown, with the reason, where the general path must do.
+
+    The weights and buffers are those of all victims, or all have a leading axis of sets.
+    """
     try:
         return _Reader(model, weights, buffers).read()
-    except Unknown as reason:
-        log.info("no explicit passes for %s: %s", type(model).__name__, reason)
+    except Unknown:
+        raise
     except Exception as error:  # tracing runs the model's own Python code
-        log.info("%s cannot be traced: %s", type(model).__name__, error)
-    return None
+        raise Unknown(f"its Python code cannot be traced: {error}") from error

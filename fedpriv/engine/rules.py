@@ -6,19 +6,26 @@ Letters: a what enters a layer, z what leaves it, d = dL/dz; a dot over them is 
 zero everywhere is None. `tape` is the layer's own memory during one evaluation.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
+
+from fedpriv.engine.gradients import Outer
 
 Tape = dict[str, Any]
 MaybeTensor = Tensor | None
 
 
 class Rule:
-    """One operation; linear ones need only say what `transposed` does."""
+    """One operation; linear ones need only say what `transposed` does.
+
+    A rule with parameters also says how their gradients leave the engine (`gradients`, `named`) and how the
+    attack's direction comes back (`directed`). Its parameters belong to all rows, or have a leading axis
+    of U sets: the rows are then sorted by set, and every set has the same number of them.
+    """
 
     def forward(self, tape: Tape, *a: Tensor) -> Tensor:
         raise NotImplementedError
@@ -36,57 +43,30 @@ class Rule:
     def transposed(self, tape: Tape, d: Tensor) -> tuple[MaybeTensor, ...]:
         raise NotImplementedError
 
+    def gradients(self, tape: Tape, victims: int) -> tuple[Tensor, ...]:
+        """The gradients of the parameters, one per victim, in a form that `named` reads."""
+        return ()
 
-class Rectifier(Rule):
-    """ReLU: the mask is its derivative, and its second derivative is zero."""
+    def named(self, names: dict[str, str], raw: Iterator[Tensor]) -> dict[str, Tensor | Outer]:
+        """The gradients by the parameters' names; takes as many of `raw` as `gradients` gave."""
+        return {}
 
-    def forward(self, tape: Tape, *a: Tensor) -> Tensor:
-        z = torch.relu(a[0])
-        tape["z"] = z
-        return z
+    def directed(self, tape: Tape, v: Iterator[MaybeTensor]) -> None:
+        """Keep the derivatives of the attack's loss with respect to what `gradients` gave."""
 
-    def tangent(self, tape: Tape, *a_dot: MaybeTensor) -> MaybeTensor:
-        return None if a_dot[0] is None else self.transposed(tape, a_dot[0])[0]
-
-    def transposed(self, tape: Tape, d: Tensor) -> tuple[MaybeTensor, ...]:
-        return (torch.ops.aten.threshold_backward(d, tape["z"], 0),)
-
-
-@dataclass(frozen=True)
-class Smooth(Rule):
-    """An activation whose derivatives are functions of its own output."""
-
-    value: Callable[[Tensor], Tensor]
-    slope: Callable[[Tensor], Tensor]  # z -> dz/da
-    bend: Callable[[Tensor, Tensor], Tensor]  # z, slope -> d²z/da²
-
-    def forward(self, tape: Tape, *a: Tensor) -> Tensor:
-        z = self.value(a[0])
-        tape["z"] = z
-        return z
-
-    def backward(self, tape: Tape, d: Tensor) -> tuple[MaybeTensor, ...]:
-        tape["slope"], tape["d"] = self.slope(tape["z"]), d
-        return (tape["slope"] * d,)
-
-    def tangent(self, tape: Tape, *a_dot: MaybeTensor) -> MaybeTensor:
-        tape["a_dot"] = a_dot[0]
-        if a_dot[0] is None:
-            return None
-        return tape["slope"] * a_dot[0]
-
-    def second(self, tape: Tape, d_dot: Tensor) -> tuple[MaybeTensor, ...]:
-        slope = tape["slope"] if "slope" in tape else self.slope(tape["z"])
-        out = slope * d_dot
-        if tape["a_dot"] is not None:
-            out.addcmul_(self.bend(tape["z"], slope).mul_(tape["a_dot"]), tape["d"])
-        return (out,)
+    def picked(self, index: Tensor | int) -> Self:
+        """The rule with some of its sets of parameters: those at `index`, or one for all rows."""
+        return self
 
 
-SIGMOID = Smooth(
-    torch.sigmoid, lambda z: z * (1 - z), lambda z, slope: slope * torch.sub(1, z, alpha=2)
-)
-TANH = Smooth(torch.tanh, lambda z: 1 - z.square(), lambda z, slope: slope * z * -2)
+def per_row(values: Tensor, rows: int, own: int) -> Tensor:
+    """Parameters with `own` axes for each of `rows` rows: as they are if all rows share them."""
+    return values if values.ndim == own else values.repeat_interleave(rows // len(values), 0)
+
+
+def summed(values: Tensor, victims: int) -> Tensor:
+    """(V·B, …) -> (V, …): the sum over each victim's samples."""
+    return values.view(victims, -1, *values.shape[1:]).sum(1)
 
 
 @dataclass(frozen=True)
@@ -159,47 +139,47 @@ class Sum(Rule):
     """A residual connection."""
 
     def forward(self, tape: Tape, *a: Tensor) -> Tensor:
+        tape["shapes"] = a[0].shape, a[1].shape
         return a[0] + a[1]
 
     def tangent(self, tape: Tape, *a_dot: MaybeTensor) -> MaybeTensor:
         one, other = a_dot
         if one is None or other is None:
-            return other if one is None else one
+            some = other if one is None else one
+            return some if some is None else some.expand(torch.broadcast_shapes(*tape["shapes"]))
         return one + other
 
     def transposed(self, tape: Tape, d: Tensor) -> tuple[MaybeTensor, ...]:
-        return d, d
+        one, other = tape["shapes"]
+        return d.sum_to_size(one), d.sum_to_size(other)
 
 
-@dataclass(frozen=True, eq=False)
-class Dense(Rule):
-    """z = W a + b. Its weight gradient stays an outer product d ⊗ a.
-
-    The tape's `v` are derivatives of the attack's loss with respect to d (N, out), a (N, in) and the
-    bias gradient (V, out). They add to the tangents just as a tangent weight would: with
-    v = ∂D/∂(d ⊗ a), ∂D/∂d = v a and ∂D/∂a = vᵀ d.
-    """
-
-    weight: Tensor
-    bias: Tensor | None
+class Product(Rule):
+    """One input times the other, such as features and the gate of squeeze-and-excitation."""
 
     def forward(self, tape: Tape, *a: Tensor) -> Tensor:
-        tape["a"] = a[0]
-        return torch.nn.functional.linear(a[0], self.weight, self.bias)
+        tape["a"] = a
+        return a[0] * a[1]
 
     def backward(self, tape: Tape, d: Tensor) -> tuple[MaybeTensor, ...]:
         tape["d"] = d
-        return (d @ self.weight if tape["deep"] else None,)
+        return self.transposed(tape, d)
 
     def tangent(self, tape: Tape, *a_dot: MaybeTensor) -> MaybeTensor:
-        rows, _, bias = tape["v"]
-        parts = [] if a_dot[0] is None else [a_dot[0] @ self.weight.mT]
-        parts += [] if rows is None else [rows]
-        if bias is not None:
-            parts.append(bias.repeat_interleave(len(tape["d"]) // len(bias), 0))
+        tape["a_dot"] = a_dot
+        (one, other), (one_dot, other_dot) = tape["a"], a_dot
+        parts = [] if one_dot is None else [one_dot * other]
+        parts += [] if other_dot is None else [one * other_dot]
         return sum(parts[1:], parts[0]) if parts else None
 
     def second(self, tape: Tape, d_dot: Tensor) -> tuple[MaybeTensor, ...]:
-        columns = tape["v"][1]
-        back = d_dot @ self.weight
-        return (back if columns is None else back.add_(columns),)
+        (one, other), (one_dot, other_dot) = tape["a"], tape["a_dot"]
+        first, second = d_dot * other, d_dot * one
+        if "d" in tape:
+            first = first if other_dot is None else first.addcmul(tape["d"], other_dot)
+            second = second if one_dot is None else second.addcmul(tape["d"], one_dot)
+        return first.sum_to_size(one.shape), second.sum_to_size(other.shape)
+
+    def transposed(self, tape: Tape, d: Tensor) -> tuple[MaybeTensor, ...]:
+        one, other = tape["a"]
+        return (d * other).sum_to_size(one.shape), (d * one).sum_to_size(other.shape)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import grad
 
-from fedpriv.engine.explicit import Explicit, explicit_engine
+from fedpriv.engine.explicit import Explicit
 from fedpriv.engine.gradients import (
     Gradients,
     as_trained,
@@ -21,19 +21,22 @@ from fedpriv.engine.gradients import (
 )
 from fedpriv.engine.memory import bytes_per_victim, rows_that_fit
 from fedpriv.engine.replay import batches, replayed, step_rule
+from fedpriv.engine.trusted import explicit_engine
 from fedpriv.errors import BadObservation
 from fedpriv.evidence.observation import Observation, check_finite, check_fits, mean_gradient
 from fedpriv.state import State
 
-_OF_ONE_VICTIM = ("round", "node")
+_OF_ONE_VICTIM = ("round", "node", "num_examples")  # an evaluation needs none of them
 
 
 @dataclass(frozen=True, eq=False)
 class Victims:
-    """V observations with the same facts; every tensor's leading axis is the victim.
+    """V observations that one evaluation can serve; every tensor's leading axis is the victim.
 
     `weights` and `buffers` have that axis only if the server sent different models (`shared` is
-    False), as in round robin. `facts` is any one of the observations.
+    False), as in round robin. `each` are the observations, row by row. They agree in all facts but
+    `round`, `node` and `num_examples`, and in the number of slots. `facts` is the first of them: read from
+    it what they agree in.
     """
 
     model: nn.Module
@@ -44,6 +47,7 @@ class Victims:
     names: tuple[str, ...]
     facts: Observation
     engine: Explicit | None = None
+    each: tuple[Observation, ...] = ()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -51,8 +55,7 @@ class Victims:
     @property
     def slots(self) -> int:
         """How many samples of each victim its update can depend on."""
-        seen = self.facts.local_steps * self.facts.batch_size
-        return min(self.facts.num_examples, seen)
+        return slots_of(self.facts)
 
     @cached_property
     def gradient(self) -> State:
@@ -77,14 +80,22 @@ class Victims:
 
     def rows(self, index: Sequence[int] | Tensor) -> Self:
         """The victims at `index`; one that is repeated is attacked several times."""
-        index = torch.as_tensor(index)
+        index = torch.as_tensor(index, dtype=torch.long)
         picked = {key: value[index] for key, value in self.delta.items()}
         names = tuple(self.names[i] for i in index.tolist())
         weights, buffers = self.weights, self.buffers
         if not self.shared:
             weights = {key: value[index] for key, value in weights.items()}
             buffers = {key: value[index] for key, value in buffers.items()}
-        return replace(self, delta=picked, names=names, weights=weights, buffers=buffers)
+        return replace(
+            self,
+            delta=picked,
+            names=names,
+            weights=weights,
+            buffers=buffers,
+            engine=None if self.engine is None else self.engine.rows(index),
+            each=tuple(self.each[i] for i in index.tolist() if self.each),
+        )
 
     def factors_at(self, x: Tensor, y: Tensor) -> Gradients:
         """As `gradient_at`, with linear layers as outer products where the fast engine has them."""
@@ -130,17 +141,15 @@ def stack(observations: Sequence[Observation], fast: bool = True) -> Victims:
     for seen in observations:
         check_fits(seen, model)
         check_finite(seen)
-        unlike = [
-            key
-            for key, value in seen.facts.items()
-            if key not in _OF_ONE_VICTIM and value != first.facts[key]
-        ]
+        own = needed(seen)
+        unlike = [key for key, value in needed(first).items() if value != own[key]]
         if unlike:
             raise BadObservation(
                 f"{seen.name} and {first.name} differ in {', '.join(unlike)}: attack them apart "
                 "(fedpriv.evidence.victims.alike sorts them)."
             )
-    shared = all(_same(seen.sent, first.sent) for seen in observations)
+    which = sets_of(observations)
+    shared = max(which) == 0
     client = as_trained(model, first.mode)
     check_runs(first, client)
     params = [key for key, _ in client.named_parameters()]
@@ -160,11 +169,43 @@ def stack(observations: Sequence[Observation], fast: bool = True) -> Victims:
         delta={key: torch.stack([delta[key] for delta in deltas]) for key in deltas[0]},
         names=tuple(seen.name for seen in observations),
         facts=first,
+        each=tuple(observations),
     )
-    if not (fast and shared):
+    if not fast:
         return victims
-    engine = explicit_engine(client, victims.weights, victims.buffers, first.input_shape)
+    weights, buffer, shape = victims.weights, victims.buffers, first.input_shape
+    if shared:
+        return replace(victims, engine=explicit_engine(client, weights, buffer, shape))
+    firsts = [which.index(number) for number in range(max(which) + 1)]
+    weights, buffer = (
+        {key: value[firsts] for key, value in state.items()} for state in (weights, buffer)
+    )
+    engine = explicit_engine(client, weights, buffer, shape, torch.tensor(which))
     return replace(victims, engine=engine)
+
+
+def slots_of(seen: Observation) -> int:
+    """How many samples of this client its update can depend on."""
+    return min(seen.num_examples, seen.local_steps * seen.batch_size)
+
+
+def needed(seen: Observation) -> dict[str, object]:
+    """The facts that victims must agree in so that one evaluation serves them all."""
+    facts = {key: value for key, value in seen.facts.items() if key not in _OF_ONE_VICTIM}
+    return {**facts, "slots": slots_of(seen)}
+
+
+def sets_of(observations: Sequence[Observation]) -> list[int]:
+    """A number per observation, the same for those who were sent the same model, from 0."""
+    distinct: list[State] = []
+    which = []
+    for seen in observations:
+        known = (i for i in range(len(distinct) - 1, -1, -1) if _same(seen.sent, distinct[i]))
+        number = next(known, len(distinct))
+        if number == len(distinct):
+            distinct.append(seen.sent)
+        which.append(number)
+    return which
 
 
 def check_runs(seen: Observation, client: nn.Module) -> None:
@@ -191,8 +232,7 @@ def alike(observations: Sequence[Observation]) -> list[list[Observation]]:
     """The observations in groups that `stack` takes, in their order."""
     groups: dict[object, list[Observation]] = {}
     for seen in observations:
-        facts = {key: value for key, value in seen.facts.items() if key not in _OF_ONE_VICTIM}
-        groups.setdefault((id(seen.model), repr(facts)), []).append(seen)
+        groups.setdefault((id(seen.model), repr(needed(seen))), []).append(seen)
     return list(groups.values())
 
 

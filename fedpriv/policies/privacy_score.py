@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from fedpriv.engine.explicit import explicit_engine
 from fedpriv.engine.gradients import Gradients, Outer, as_trained, gradients_at
+from fedpriv.engine.trusted import explicit_engine
 
 Reduction = Literal["global", "layer"]
 Rule = Literal["left", "trapezoid"]
@@ -38,12 +38,7 @@ def sample_gradients(model: nn.Module, shape: tuple[int, ...]) -> GradientOf:
 
 def picked(found: Gradients, rows: Tensor | slice) -> Gradients:
     """The gradients of some of the samples."""
-    return {
-        name: Outer(values.rows[rows], values.columns[rows])
-        if isinstance(values, Outer)
-        else values[rows]
-        for name, values in found.items()
-    }
+    return {name: values[rows] for name, values in found.items()}
 
 
 def stacked(parts: Sequence[Gradients]) -> Gradients:
