@@ -73,7 +73,8 @@ class RunFolder:
             raise BadFolder(f"'{self.path}' is not a run folder: {error}.") from error
 
     def environment(self) -> dict[str, Any]:
-        return read_json(self.environment_file, {})
+        found: dict[str, Any] = read_json(self.environment_file, {})
+        return found
 
     # Rounds, models, and what --resume needs.
 

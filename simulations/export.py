@@ -74,7 +74,8 @@ def _logged(client: "MlflowClient", experiment: str, run: Run, page: Path) -> st
         if file.exists():
             client.log_artifact(number, str(file))
     client.set_terminated(number)
-    return number
+    found: str = number
+    return found
 
 
 def scalars(run: Run) -> Iterator[tuple[str, float, int]]:

@@ -46,7 +46,8 @@ def watch_app(path: Path, hosts: frozenset[str] = LOCAL) -> FastAPI:
             return Response("unknown host", status_code=403, headers=HEADERS)
         response = await call_next(request)
         response.headers.update(HEADERS)
-        return response
+        found: Response = response
+        return found
 
     @app.get("/")
     def page() -> HTMLResponse:

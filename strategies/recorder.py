@@ -145,5 +145,6 @@ def _number(records: Mapping[str, Mapping[str, Any]], keys: tuple[str, ...]) -> 
     for record in records.values():
         for key in keys:
             if isinstance(record.get(key), int | float):
-                return record[key]
+                found: float | None = record[key]
+                return found
     return None

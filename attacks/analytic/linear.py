@@ -41,7 +41,8 @@ def first_linear(model: nn.Module) -> str:
         if list(module.children()) or isinstance(module, nn.Flatten | nn.Identity):
             continue
         if isinstance(module, nn.Linear) and module.bias is not None:
-            return path
+            found: str = path
+            return found
         raise BadObservation(
             f"the first layer is {type(module).__name__} '{path}'; the linear attack needs a linear "
             "layer with a bias there. Try 'recursive' or an inversion."

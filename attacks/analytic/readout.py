@@ -56,7 +56,10 @@ class ByRow:
         size = features.norm(dim=1).clamp(min=SMALL)
         close = (torch.cdist(features, features) < 0.02 * size[:, None]) & good[None]
         first = ~close.tril(-1).any(1)  # of rows that agree, one is enough
-        return close.sum(1) * good * first * (1 + delta.abs() / delta.abs().amax().clamp(min=SMALL))
+        found: Tensor = (
+            close.sum(1) * good * first * (1 + delta.abs() / delta.abs().amax().clamp(min=SMALL))
+        )
+        return found
 
 
 by_difference, by_row = ByDifference(), ByRow()
@@ -137,7 +140,8 @@ def first_linear(model: nn.Module) -> str:
     """The path of the first linear layer that has a bias."""
     for path, layer in model.named_modules():
         if isinstance(layer, nn.Linear) and layer.bias is not None:
-            return path
+            found: str = path
+            return found
     raise BadObservation("the model has no linear layer with a bias: nothing can be read off it.")
 
 
@@ -178,7 +182,10 @@ def solved(victims: Victims, weights: State, path: str, features: Tensor) -> Ten
     a, rest = a.double(), (features - c).double()
     middle_of = a.T @ prior @ a
     noise = 1e-7 * middle_of.diagonal().mean() * torch.eye(len(c)).double()
-    return (prior @ a @ torch.linalg.solve(middle_of + noise, rest.T)).T.float().view(-1, *shape)
+    found: Tensor = (
+        (prior @ a @ torch.linalg.solve(middle_of + noise, rest.T)).T.float().view(-1, *shape)
+    )
+    return found
 
 
 def smooth(shape: tuple[int, ...], length: float = 3.0) -> Tensor:
@@ -188,7 +195,8 @@ def smooth(shape: tuple[int, ...], length: float = 3.0) -> Tensor:
         torch.arange(float(height)), torch.arange(float(width)), indexing="ij"
     )
     places = torch.stack([rows.flatten(), columns.flatten()], 1)
-    return torch.block_diag(*[torch.exp(-torch.cdist(places, places) / length)] * channels)
+    found: Tensor = torch.block_diag(*[torch.exp(-torch.cdist(places, places) / length)] * channels)
+    return found
 
 
 def read_bins() -> Readout:

@@ -83,7 +83,8 @@ def solved(rows: Tensor, values: Tensor) -> Tensor:
     """Least squares by the normal equations, in double precision and slightly regularised."""
     square = rows.mT @ rows
     square.diagonal().add_(1e-13 * square.diagonal().mean())
-    return torch.linalg.solve(square, rows.mT @ values)
+    found: Tensor = torch.linalg.solve(square, rows.mT @ values)
+    return found
 
 
 def recovered(

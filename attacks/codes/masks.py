@@ -55,7 +55,8 @@ def read_mask(codes: Tensor, clean: Tensor, level: float = 1e-3) -> Tensor:
     n, m = len(codes), len(clean)
     bound = (-0.5 * torch.log(torch.tensor(level / 2))).sqrt() * ((n + m) / (n * m)) ** 0.5
     found = ks_distance(codes.flatten(1), clean.flatten(1)) > bound
-    return found.float().view(codes.shape[1:])
+    result: Tensor = found.float().view(codes.shape[1:])
+    return result
 
 
 @dataclass(frozen=True)

@@ -145,4 +145,5 @@ def even(z: Tensor) -> Tensor:
 def coded(encoder: nn.Module, x: Tensor) -> Tensor:
     """E(x) as the encoder's own training sees it, without a gradient."""
     with torch.no_grad():
-        return encoder(x)
+        found: Tensor = encoder(x)
+        return found

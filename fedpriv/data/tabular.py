@@ -82,7 +82,8 @@ def numbers(table: Table, name: str) -> np.ndarray:
 
 def one_hot(values: np.ndarray, choices: np.ndarray) -> np.ndarray:
     """(N, len(choices)); a value that is no choice has no one."""
-    return (values[:, None] == choices[None, :]).astype(np.float32)
+    found: np.ndarray = (values[:, None] == choices[None, :]).astype(np.float32)
+    return found
 
 
 def columns(train: Table, test: Table) -> tuple[np.ndarray, np.ndarray, dict[str, slice]]:

@@ -31,7 +31,8 @@ def mse(guess: Tensor, truth: Tensor) -> Tensor:
 def relative_error(guess: Tensor, truth: Tensor) -> Tensor:
     """‖x* − x‖ / ‖x‖ of each sample, which SPN sect. 4.1 writes rMSE; a black picture has 1."""
     a, b = _alike(guess, truth)
-    return (a - b).norm(dim=1) / b.norm(dim=1).clamp_min(1e-12)
+    found: Tensor = (a - b).norm(dim=1) / b.norm(dim=1).clamp_min(1e-12)
+    return found
 
 
 def psnr(guess: Tensor, truth: Tensor) -> Tensor:

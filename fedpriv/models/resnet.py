@@ -46,7 +46,8 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         inner = self.act1(self.bn1(self.conv1(x)))
-        return self.act2(self.bn2(self.conv2(inner)) + self.shortcut(x))
+        found: Tensor = self.act2(self.bn2(self.conv2(inner)) + self.shortcut(x))
+        return found
 
 
 def resnet20(

@@ -24,7 +24,8 @@ def correlation(j: Tensor) -> Tensor:
     """Σ_J (ATS eq. 9), (N, N); a sample without any slope is correlated with nothing, itself included."""
     centred = j.double() - j.double().mean(1, keepdim=True)
     rows = centred / centred.norm(dim=1, keepdim=True).clamp_min(1e-30)
-    return rows @ rows.T
+    found: Tensor = rows @ rows.T
+    return found
 
 
 def correlation_score(j: Tensor, reduction: Literal["mean", "sum"] = "mean") -> Tensor:
@@ -35,7 +36,8 @@ def correlation_score(j: Tensor, reduction: Literal["mean", "sum"] = "mean") -> 
     """
     values = torch.linalg.eigvalsh(correlation(j)) + EPSILON
     terms = values.log() + 1 / values
-    return -(terms.mean() if reduction == "mean" else terms.sum())
+    found: Tensor = -(terms.mean() if reduction == "mean" else terms.sum())
+    return found
 
 
 def accuracy_score(

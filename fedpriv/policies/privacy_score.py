@@ -61,7 +61,8 @@ def _inner(a: Tensor | Outer, b: Tensor | Outer) -> Tensor:
     if isinstance(a, Outer) and isinstance(b, Outer):
         return (a.rows * b.rows).sum((1, 2)) * (a.columns * b.columns).sum((1, 2))
     assert isinstance(a, Tensor) and isinstance(b, Tensor)
-    return torch.linalg.vecdot(a.flatten(1), b.flatten(1))
+    found: Tensor = torch.linalg.vecdot(a.flatten(1), b.flatten(1))
+    return found
 
 
 def similarity(a: Gradients, b: Gradients, reduction: Reduction = "global") -> Tensor:

@@ -20,7 +20,8 @@ def stages(total: int, first: int) -> list[int]:
 
 def doubt(values: Tensor, against: Tensor) -> Tensor:
     """(C,): the standard error of mean(values − against); values (C, n), against (n,) or a number."""
-    return (values - against).std(1) / values.shape[1] ** 0.5
+    found: Tensor = (values - against).std(1) / values.shape[1] ** 0.5
+    return found
 
 
 def leaders(values: Tensor, keep: int, doubts: float) -> Tensor:

@@ -82,7 +82,8 @@ def _by_torchvision(name: str, *, takes_value: bool) -> Operation:
         from torchvision.transforms.v2 import functional
 
         kernel = getattr(functional, name)
-        return kernel(x, value) if takes_value else kernel(x)
+        found: Tensor = kernel(x, value) if takes_value else kernel(x)
+        return found
 
     return operation
 

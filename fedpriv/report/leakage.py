@@ -92,7 +92,8 @@ def measure(name: str, gate: Mapping[str, float] | None = None) -> Measure:
 def clipped(values: pd.Series) -> np.ndarray:
     """The numbers of a column; a perfect copy of an old folder, which is infinite, as the ceiling."""
     plain = values.dropna().to_numpy(dtype=float)
-    return np.clip(plain, -CEILING, CEILING)
+    found: np.ndarray = np.clip(plain, -CEILING, CEILING)
+    return found
 
 
 def summary(rows: pd.DataFrame, what: Measure) -> Summary | None:

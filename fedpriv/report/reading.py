@@ -44,7 +44,8 @@ class Run:
         return self.rounds[-1].get("train-epsilon") if self.rounds else None
 
     def total(self, key: str) -> float:
-        return sum(record.get(key, 0) for record in self.rounds)
+        found: float = sum(record.get(key, 0) for record in self.rounds)
+        return found
 
 
 @dataclass(frozen=True)

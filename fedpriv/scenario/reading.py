@@ -82,4 +82,5 @@ def parsed_setting(setting: str) -> Table:
         parsed = value.strip()
     for part in reversed(key.split(".")):
         parsed = {part.strip(): parsed}
-    return parsed
+    found: Table = parsed
+    return found

@@ -124,7 +124,8 @@ def in_time(deadline: float, least: int = 1) -> Callable[[dict[str, Any]], bool]
     """Whether another round as long as the last one ends before the deadline; `least` rounds in any case."""
 
     def going_on(record: dict[str, Any]) -> bool:
-        return record["round"] < least or time.monotonic() + record["seconds"] <= deadline
+        found: bool = record["round"] < least or time.monotonic() + record["seconds"] <= deadline
+        return found
 
     return going_on
 

@@ -101,7 +101,8 @@ def identities(scenario: Scenario, folder: RunFolder) -> Row:
 def bytes_of(record: Mapping[str, Any]) -> float:
     """All that was sent to learn something; codes of test samples only measure it."""
     total: float = record["bytes-up"] + record["bytes-down"]
-    return total - record.get("train-evaluation-bytes", 0)
+    found: float = total - record.get("train-evaluation-bytes", 0)
+    return found
 
 
 def write_summary(folder: RunFolder, rows: Mapping[str, Mapping[str, Any]]) -> list[Row]:

@@ -87,4 +87,5 @@ def probe(inside: Tensor, positive: Tensor, ridge: float = 1e-2) -> Tensor:
     centred = (inside - inside.mean(0)).double()
     wanted = positive.double() - positive.double().mean()
     gram = centred.T @ centred + ridge * len(inside) * torch.eye(inside.shape[1]).double()
-    return torch.linalg.solve(gram, centred.T @ wanted).float()
+    found: Tensor = torch.linalg.solve(gram, centred.T @ wanted).float()
+    return found

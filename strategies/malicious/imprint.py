@@ -17,7 +17,8 @@ QUIET = 1e-3  # how much brightness varies in the planted layer: an update of sm
 def thresholds(brightness: Tensor, bins: int) -> Tensor:
     """(bins,) ascending: a normal law fitted to `brightness` cut into parts of equal probability."""
     law = torch.distributions.Normal(brightness.mean(), brightness.std())
-    return law.icdf(torch.arange(bins) / bins + 0.5 / bins)
+    found: Tensor = law.icdf(torch.arange(bins) / bins + 0.5 / bins)
+    return found
 
 
 def steps_of(parts: Parts, state: State, spread: float) -> State:
