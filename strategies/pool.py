@@ -7,14 +7,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from fedpriv.codes.coders import classifier
 from fedpriv.codes.parties import settings, task_labels
+from fedpriv.codes.pool import learn
 from fedpriv.codes.release import Shared, pooled, side_by_side
 from fedpriv.metrics.labels import f1, mcc
 from fedpriv.rng import generator, seed_of
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import seed_everything
-from fedpriv.training import fit, outputs
+from fedpriv.training import outputs
 
 
 @dataclass(frozen=True)
@@ -54,17 +54,8 @@ def learned(scenario: Scenario, pool: Pool) -> dict[str, nn.Module]:
     found = {}
     for number, task in enumerate(chosen.tasks):
         seed_everything(seed_of(scenario.seed, "pool", task))
-        model = classifier(tuple(pool.z.shape[1:]), sizes[number])
-        fit(
-            model,
-            pool.z,
-            pool.y[:, number],
-            draw=generator(scenario.seed, "pool", "batches", task),
-            epochs=chosen.task_epochs,
-            batch=chosen.batch_size,
-            lr=chosen.lr,
-        )
-        found[task] = model
+        draw = generator(scenario.seed, "pool", "batches", task)
+        found[task] = learn(pool.z, pool.y[:, number], sizes[number], chosen, draw=draw)
     return found
 
 

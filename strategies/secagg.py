@@ -67,7 +67,7 @@ class Ask:
 
     def aggregate_fit(
         self, server_round: int, results: list[tuple[Any, Any]], failures: Any
-    ) -> tuple[None, dict]:
+    ) -> tuple[None, dict[str, Any]]:
         self.results = results
         return None, {}
 

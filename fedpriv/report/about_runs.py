@@ -1,6 +1,7 @@
 """The sections of a page that tell of runs."""
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -34,7 +35,7 @@ def run_sections(runs: list[Run], scores: pd.DataFrame, what: Measure | None) ->
     return [section for section in sections if section]
 
 
-def _figures(numbers: Summary, what: Measure) -> tuple:
+def _figures(numbers: Summary, what: Measure) -> tuple[Any, ...]:
     return (
         numbers.count,
         what.shown(numbers.median),

@@ -58,7 +58,7 @@ def leakage_by_round(scores: pd.DataFrame, what: Measure, several: bool) -> Char
     keys = [*(["run"] if several else []), "attack", "round"]
     if "batch" in scores.columns:
         keys.insert(-1, "batch")
-    series: dict[str, list[tuple]] = {}
+    series: dict[str, list[tuple[Any, Any]]] = {}
     for found, numbers in grouped(scores, keys, what):
         named = zip(keys[:-1], found[:-1], strict=True)
         name = " · ".join(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -122,7 +123,7 @@ def summary(rows: pd.DataFrame, what: Measure) -> Summary | None:
 
 def grouped(
     scores: pd.DataFrame, keys: Sequence[str], what: Measure
-) -> Iterator[tuple[tuple, Summary]]:
+) -> Iterator[tuple[tuple[Any, ...], Summary]]:
     """A summary for each group, in the order of its keys."""
     present = [key for key in keys if key in scores.columns]
     if scores.empty or not present or what.name not in scores.columns:

@@ -2,6 +2,7 @@
 
 import math
 import queue
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -76,7 +77,8 @@ class ActorBackend(RayBackend):
             return dead
         ray.kill(dead)
         self._alive.remove(dead)
-        self._alive.append(self.pool.create_actor_fn())
+        make: Callable[[], Any] = self.pool.create_actor_fn
+        self._alive.append(make())
         return self._alive[-1]
 
     def terminate(self) -> None:

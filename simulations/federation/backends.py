@@ -4,6 +4,7 @@ import copy
 import os
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from flwr.app import Context, Message
@@ -21,7 +22,7 @@ RAY_START = 40.0  # seconds until Ray's first round has ended, which a plain loo
 class InlineBackend(Backend):
     """The same app and messages, one after another in this process."""
 
-    def __init__(self, backend_config: dict | None = None) -> None:
+    def __init__(self, backend_config: dict[str, Any] | None = None) -> None:
         self.app: ClientApp | None = None
 
     def build(self, app_fn: Callable[[], ClientApp]) -> None:

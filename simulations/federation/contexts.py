@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from flwr.app import Context, RecordDict
 from google.protobuf.message import DecodeError
@@ -17,7 +18,7 @@ RUN_ID, SERVER_NODE = 1, 1
 
 
 def contexts_of(
-    scenario: Scenario, run_config: dict, truth: Path | None = None
+    scenario: Scenario, run_config: dict[str, Any], truth: Path | None = None
 ) -> dict[int, Context]:
     """A context for every virtual client, by node id; `truth` is where they keep the truth."""
     kept = {"truth-folder": str(truth)} if truth and scenario.keeps_truth else {}
