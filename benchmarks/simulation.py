@@ -73,7 +73,7 @@ def ours(scenario: Scenario, out: Path) -> list[float]:
     times = [time.perf_counter()]
 
     class Clock(PlainLines):
-        def on_round(self, record: dict, state: dict) -> None:
+        def on_round(self, record: dict) -> None:
             times.append(time.perf_counter())
 
     simulate(scenario, RunFolder(out), Clock(Console(quiet=True)))

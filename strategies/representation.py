@@ -101,6 +101,8 @@ class RepresentationSharing(FedAvg):
             return why_unusable(reply, self.expected())
         if self._then != self.shared:
             return None
+        if ARRAYS not in reply.content.array_records:
+            return "it carries no codes"
         party = self.roster.partition(reply.metadata.src_node_id)
         try:
             self.check(party, Shared.of(state_in(reply.content[ARRAYS])))  # type: ignore[arg-type]

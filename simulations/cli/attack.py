@@ -51,8 +51,8 @@ def attack(
     from fedpriv.simulations.stopping import stoppable
 
     gates = gates_of({}, fail_if or [])
-    kept = truths_in(truth) if truth else None
     recording, place = opened(observations, model, settings or [])
+    kept = truths_in(truth) if truth else place.truth_of  # the run's own, wherever claims go
     chosen = attacks_named(names or ["dlg"], options or [], victims)
     place = RunFolder(folder) if folder else place
     with stoppable() as progress:

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from fedpriv.codes.parties import columns_of, holding_of, labels_of, outsider_rows, task_labels
 from fedpriv.codes.release import Published, Shared, places, pooled, side_by_side
 from fedpriv.errors import BadInput, BadObservation
+from fedpriv.evidence.folder import load_folder
+from fedpriv.evidence.release import Release
 from fedpriv.scenario import Scenario, from_tables
 
 
@@ -16,16 +18,43 @@ def shared(count: int = 3, **parts) -> Shared:
     return Shared(torch.randn(count, 2), torch.randn(2, 2), torch.arange(2), **parts)
 
 
-def test_what_was_published_is_read_back():
-    before = Published(
-        {"fc.weight": torch.ones(2)},
-        {0: shared(), 2: shared(ids=torch.arange(3), encoder={"w": torch.zeros(1)})},
-        {"label": {"0.bias": torch.zeros(3)}},
-    )
+def test_public_models_are_read_back_and_hold_no_codes():
+    before = Published({"fc.weight": torch.ones(2)}, {"label": {"0.bias": torch.zeros(3)}})
     after = Published.of(before.state() | {"unrelated": torch.zeros(1)})
     assert after.encoder.keys() == {"fc.weight"} and after.classifiers["label"].keys() == {"0.bias"}
-    assert torch.equal(after.parties[2].z, before.parties[2].z)
-    assert after.parties[2].encoder == {"w": torch.zeros(1)} and after.parties[0].ids is None
+    assert before.state().keys() == {"encoder/fc.weight", "task/label/0.bias"}
+
+
+def test_what_a_party_shared_is_read_back():
+    for before in (shared(), shared(ids=torch.arange(3), encoder={"w": torch.zeros(1)})):
+        after = Shared.of(before.state())
+        assert torch.equal(after.z, before.z) and torch.equal(after.y, before.y)
+        assert (after.ids is None) == (before.ids is None) and after.encoder == before.encoder
+
+
+def test_a_release_is_written_and_read_back_as_evidence_of_codes(tmp_path):
+    own = shared(ids=torch.arange(3))
+    before = Release(shared=own, sent={"fc.weight": torch.ones(2)}, round=2, node=1)
+    path = before.save(tmp_path)
+    assert path == tmp_path / "2-1.safetensors"
+    [after], bad = load_folder(tmp_path)
+    assert not bad and isinstance(after, Release) and after.name == "2-1"
+    assert torch.equal(after.shared.z, own.z) and torch.equal(after.shared.ids, own.ids)
+    assert after.encoder.keys() == {"fc.weight"}
+
+
+def test_a_party_that_published_its_own_encoder_is_read_by_that_one():
+    own = {"w": torch.zeros(1)}
+    assert Release(shared=shared(encoder=own), sent={"other": torch.ones(1)}).encoder == own
+
+
+def test_a_damaged_release_is_named_and_left_out(tmp_path):
+    Release(shared=shared(), round=1, node=0).save(tmp_path)
+    path = Release(shared=shared(), round=1, node=1).save(tmp_path)
+    path.with_suffix(".json").write_text('{"sees": "codes", "round": 1}')
+    good, [(where, why)] = load_folder(tmp_path)
+    assert [seen.name for seen in good] == ["1-0"]
+    assert where == path and "1-1.safetensors is no release of codes" in str(why)
 
 
 @pytest.mark.parametrize(

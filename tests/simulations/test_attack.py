@@ -5,16 +5,17 @@ import math
 import sys
 from importlib import import_module
 
-import pandas as pd
 import pytest
 import torch
 from flwr.app import ArrayRecord, ConfigRecord, Context, RecordDict
 from flwr.serverapp.strategy import FedAvg
+from shows import quiet
 from typer.testing import CliRunner
 
 import fedpriv.simulations.cli as cli
+from fedpriv.catalogue import METRICS
 from fedpriv.errors import BadFolder, BadObservation, BadOption, BadScenario
-from fedpriv.evidence.claims import Reconstruction
+from fedpriv.evidence.claims import load_claim
 from fedpriv.evidence.observation import Observation
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables
@@ -22,10 +23,18 @@ from fedpriv.scenario.sections import Attack
 from fedpriv.simulations.checks import check
 from fedpriv.simulations.federation.backends import InlineBackend
 from fedpriv.simulations.federation.grid import SimulationGrid
-from fedpriv.simulations.judging.attacking import attack_run, input_shape_of, labels_of
-from fedpriv.simulations.judging.recordings import attacks_named, facts_from, opened
+from fedpriv.simulations.federation.run import simulate
+from fedpriv.simulations.judging.attacking import labels_of
+from fedpriv.simulations.judging.judge import judged
+from fedpriv.simulations.judging.recordings import (
+    attacks_named,
+    facts_from,
+    input_shape_of,
+    of_run,
+    opened,
+    truths_in,
+)
 from fedpriv.simulations.pipeline import run_all
-from fedpriv.simulations.sweep.training import Snapshot
 from fedpriv.strategies import Curious, record_to
 
 THEIR_APP = '''
@@ -107,12 +116,13 @@ def test_somebody_elses_app_leaks_its_picture(their_app, tmp_path):
     )
     result = fedpriv("attack", folder, "--model", "their_app:Net", "--option", "steps=200")
     assert result.exit_code == 0, result.output
-    found = Reconstruction.load(tmp_path / "attacks" / "dlg" / "1-2.npz")
+    found = load_claim(RunFolder(tmp_path).claim_file("dlg", "1-2"))
     error = (found.pixels[0, 0] - their_app.picture()[0]).square().mean()
     assert -10 * math.log10(error) > 20
     assert found.labels.item() == 3
-    assert (tmp_path / "attacks" / "dlg" / "1-2.png").exists()
-    assert not (tmp_path / "scores.csv").exists()  # no truth, no scores
+    place = RunFolder(tmp_path)
+    assert place.picture_file("dlg", "1-2").exists()
+    assert not place.scores_file.exists()  # no truth, no scores
 
 
 def small(tiny, **sections):
@@ -129,36 +139,61 @@ def small(tiny, **sections):
 @pytest.fixture
 def attacked(tiny, tmp_path):
     place = RunFolder(tmp_path / "run")
-    results = run_all(small(tiny), place, lambda: Snapshot(place, -1))
+    results = run_all(small(tiny), place, quiet)
     return place, results
 
 
 def test_a_run_with_attacks_ends_in_scores_pictures_and_findings(attacked):
     place, results = attacked
-    scores = pd.read_csv(place.scores_file)
+    scores = place.scores()
     assert set(scores["node"]) == {0, 1} and set(scores["round"]) == {1}
     assert scores["psnr"].min() > 25 and set(scores["plugins"]) == {"none"}
     assert (scores["label-hit"] == 1).all() and (scores["traced-hit"] == 1).all()
-    assert (place.attacks / "linear" / "1-0.png").exists()
-    assert isinstance(json.loads((place.path / "preflight.json").read_text()), list)
+    assert place.picture_file("linear", "1-0").exists()
+    assert isinstance(json.loads(place.findings_file.read_text()), list)
     assert results["rows"][""]["scores"] and not results["rows"][""]["attacks-failed"]
+
+
+def test_scores_have_one_schema_with_a_blind_guess_beside_every_metric(attacked):
+    place, _ = attacked
+    header = place.scores_file.read_text().splitlines()[0].split(",")
+    about = ["run", "round", "node", "victim", "attack", "by", "knows", "claim", "plugins"]
+    assert header[: len(about)] == about
+    measured = [name for name in header if name in METRICS]
+    assert {"psnr", "ssim", "mse", "relative-error", "label-hit", "traced-hit"} <= set(measured)
+    assert {f"{name}-blind" for name in measured} <= set(header)
+    scores = place.scores()
+    assert set(scores["run"]) == {"run"} and set(scores["claim"]) == {"sample"}
+    assert set(scores["by"]) == {"curious server"} and set(scores["knows"]) == {""}
+    for victim, node in zip(scores["victim"], scores["node"], strict=True):
+        assert victim in place.truth_of(f"1-{node}").indices
+    assert (scores["psnr-blind"] < scores["psnr"] - 5).all()  # the evidence was worth something
+
+
+def test_who_knows_a_plugin_is_named_in_the_scores(tiny, tmp_path):
+    attacks = [{"name": "quick", "steps": 2}, {"name": "pruning-aware", "steps": 2}]
+    plugins = [{"name": "pruning", "fraction": 0.5}]
+    place = RunFolder(tmp_path / "run")
+    run_all(small(tiny, plugins=plugins, attacks=attacks), place, quiet)
+    known = place.scores().groupby("attack")["knows"].unique()
+    assert list(known["quick"]) == [""] and list(known["pruning-aware"]) == ["pruning"]
 
 
 def test_the_error_stays_below_what_theorem_2_2_promises(tiny, tmp_path):
     for scale in (0.0, 1e-4, 1e-3):
         place = RunFolder(tmp_path / str(scale))
         plugins = [{"name": "noise", "scale": scale}]
-        run_all(small(tiny, plugins=plugins), place, lambda place=place: Snapshot(place, -1))
-        scores = pd.read_csv(place.scores_file)
+        run_all(small(tiny, plugins=plugins), place, quiet)
+        scores = place.scores()
         assert (scores["input-error"] <= scores["bound"]).all()
         assert (scores["bound"] > 0).all() if scale else (scores["bound"] < 1e-3).all()
 
 
 def test_guesses_that_are_there_are_not_made_again(attacked):
     place, _ = attacked
-    path = place.attacks / "linear" / "1-0.npz"
+    path = place.claim_file("linear", "1-0")
     before = path.stat().st_mtime_ns
-    attack_run(place, place.scenario())
+    judged(place, place.scenario())
     assert path.stat().st_mtime_ns == before
 
 
@@ -167,9 +202,27 @@ def test_a_damaged_observation_and_a_hopeless_attack_stop_nobody(attacked, tiny)
     (place.observations / "1-1.safetensors").write_bytes(b"not a recording")
     broken = {"name": "torch.nn:Identity"}  # builds, but gives back no reconstruction
     attacks = [broken, {"name": "linear", "rounds": "first", "options": {}}]
-    rows, failures = attack_run(place, small(tiny, attacks=attacks))
-    assert [failure.attack for failure in failures] == ["torch.nn.Identity"]
-    assert {row["attack"] for row in rows} == {"linear"}
+    found = judged(place, small(tiny, attacks=attacks))
+    assert [failure.attack for failure in found.failures] == ["torch.nn.Identity"]
+    assert {row["attack"] for row in found.rows} == {"linear"} and not found.partial
+
+
+def test_an_attack_that_is_told_to_stop_keeps_what_it_found_and_is_done_again(tiny, tmp_path):
+    place = RunFolder(tmp_path / "run")
+    scenario = small(tiny, attacks=[{"name": "quick", "steps": 30, "rounds": "first"}])
+    simulate(scenario, place, quiet())
+    asked = []
+
+    def twice(part, loss):
+        asked.append(part)
+        return len(asked) < 3
+
+    cut = judged(place, scenario, progress=twice)
+    assert cut.partial and cut.rows and all(row["partial"] for row in cut.rows)
+    assert not place.attacked("quick")
+    whole = judged(place, scenario)
+    assert not whole.partial and not any(row["partial"] for row in whole.rows)
+    assert place.attacked("quick") == {"1-0", "1-1"}
 
 
 def test_the_command_scores_a_run_folder_and_gates_it(attacked, tmp_path):
@@ -188,7 +241,18 @@ def test_preflight_says_whether_an_attack_can_work(attacked):
     place, _ = attacked
     result = fedpriv("preflight", place.observations, "--json")
     assert result.exit_code == 0, result.output
-    assert set(json.loads(result.stdout)["verdicts"]) == {"1-0", "1-1"}
+    found = json.loads(result.stdout)
+    assert set(found["verdicts"]) == {"1-0", "1-1"} and isinstance(found["findings"], list)
+
+
+def test_what_is_opened_is_the_evidence_of_the_run(attacked):
+    place, _ = attacked
+    for path in (place.path, place.observations):
+        recording, where = opened(path, None, ["lr=0.5"])
+        assert where == place and recording.scenario == place.scenario()
+        assert [seen.name for seen in recording.evidence] == ["1-0", "1-1"]
+        assert {seen.lr for seen in recording.updates} == {0.5}
+    assert {seen.lr for seen in of_run(place).updates} == {1.0}
 
 
 def test_what_is_wrong_is_said_before_anything_runs(tiny, tmp_path):
@@ -202,11 +266,11 @@ def test_what_is_wrong_is_said_before_anything_runs(tiny, tmp_path):
 
 def test_a_recording_without_a_model_asks_for_one(tmp_path):
     with pytest.raises(BadOption, match="--model"):
-        opened(tmp_path, None, [], None)
+        opened(tmp_path, None, [])
     with pytest.raises(BadFolder, match="--truth"):
-        opened(tmp_path, None, [], tmp_path / "nowhere")
+        truths_in(tmp_path / "nowhere")
     with pytest.raises(BadObservation, match="no usable observation"):
-        opened(tmp_path, "torch.nn:Identity", [], None)
+        opened(tmp_path, "torch.nn:Identity", [])
 
 
 def test_facts_are_checked_by_name():
@@ -243,7 +307,6 @@ def test_the_observation_of_a_run_knows_what_its_scenario_says(attacked):
 def test_attacks_in_the_background_end_with_the_run(tiny, tmp_path):
     scenario = small(tiny, attacks=[{"name": "linear", "rounds": "all", "during": True}])
     place = RunFolder(tmp_path / "run")
-    results = run_all(scenario, place, lambda: Snapshot(place, -1))
+    results = run_all(scenario, place, quiet)
     assert len(results["rows"][""]["scores"]) == 4
-    assert (place.path / "attacks.log").exists()
-    assert "Traceback" not in (place.path / "attacks.log").read_text()
+    assert "Traceback" not in place.attacks_log.read_text()

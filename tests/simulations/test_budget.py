@@ -1,13 +1,13 @@
 """A client that has spent its privacy budget leaves; the federation goes on without it."""
 
 import pytest
+from shows import quiet
 
 from fedpriv.clients.plugins.differential_privacy import spent
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables
 from fedpriv.scenario.built import shares_of
 from fedpriv.simulations.federation.run import simulate
-from fedpriv.simulations.sweep.training import Snapshot
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -22,7 +22,7 @@ def test_the_federation_goes_on_without_who_has_spent_its_budget(tiny, tmp_path)
     budget = after_two[-1] - 1e-3  # the second round of the smallest client is too much
     dp = {"name": "dp", "noise-multiplier": 1.0, "budget": budget}
     place = RunFolder(tmp_path / "run")
-    simulate(from_tables(tables | {"plugins": [dp]}), place, Snapshot(place, -1))
+    simulate(from_tables(tables | {"plugins": [dp]}), place, quiet())
     first, second = place.rounds()
     assert first["clients"] == 4 and second["clients"] == 3
     [left] = second["failed"]

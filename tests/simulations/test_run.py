@@ -12,19 +12,20 @@ from fedpriv.runfolder import RunFolder, load_state
 from fedpriv.scenario import from_tables
 from fedpriv.scenario.built import shares_of
 from fedpriv.simulations.federation.backends import chosen
+from fedpriv.simulations.federation.exposure import Starts
 from fedpriv.simulations.federation.progress import LiveBar, PlainLines
 from fedpriv.simulations.federation.run import simulate
 
 
 class Quiet(PlainLines):
-    """A show that can be interrupted after a round."""
+    """A show in which Ctrl-C comes after a round."""
 
     def __init__(self, stop_after=None):
         super().__init__(Console(quiet=True))
         self.stop_after = stop_after
 
-    def on_round(self, record, state):
-        super().on_round(record, state)
+    def on_round(self, record):
+        super().on_round(record)
         if record["round"] == self.stop_after:
             raise KeyboardInterrupt
 
@@ -75,10 +76,22 @@ def test_interrupted_and_resumed_ends_like_uninterrupted(tiny, tmp_path, strateg
         run(scenario, tmp_path / "cut", stop_after=3)
     resumed = run(scenario, tmp_path / "cut", resume=True)
     assert resumed.model_file.read_bytes() == whole.model_file.read_bytes()
+    assert figures(resumed) == figures(whole)
 
-    def figures(folder):
-        return [{**r, "seconds": 0} for r in folder.rounds()]
 
+def figures(folder):
+    return [{**record, "seconds": 0} for record in folder.rounds()]
+
+
+@pytest.mark.parametrize("strategy", ["fedavg", "standalone"])
+def test_a_run_that_is_told_to_stop_keeps_the_round_and_goes_on_later(tiny, tmp_path, strategy):
+    scenario = changed(tiny, federation={"strategy": strategy, "rounds": 4})
+    whole = run(scenario, tmp_path / "whole")
+    cut = run(scenario, tmp_path / "cut", going_on=lambda record: record["round"] < 2)
+    assert [record["round"] for record in cut.rounds()] == [1, 2]
+    assert cut.last_round()["round"] == 2
+    resumed = run(scenario, tmp_path / "cut", resume=True)
+    assert resumed.model_file.read_bytes() == whole.model_file.read_bytes()
     assert figures(resumed) == figures(whole)
 
 
@@ -130,6 +143,20 @@ def test_folders_are_not_overwritten_nor_resumed_under_other_settings(tiny, tmp_
         run(changed(tiny, training={"lr": 0.2}), tmp_path / "a", resume=True)
     with pytest.raises(BadFolder, match="no run to resume"):
         run(tiny, tmp_path / "empty", resume=True)
+
+
+def test_what_rounds_start_from_is_kept_where_it_is_asked_for(tiny, tmp_path):
+    scenario = changed(tiny, federation={"strategy": "standalone"})
+    starts = Starts(tmp_path / "starts")
+    run(scenario, tmp_path / "a", starts=starts, keep=[2])
+    assert starts.rounds() == [1, 2]
+    kept = starts.of(2)
+    assert kept.last_round()["round"] == 1 and len(list(kept.clients.iterdir())) == 4
+    stopped = Starts(tmp_path / "stopped")
+    cut = run(scenario, tmp_path / "b", starts=stopped, going_on=lambda record: False)
+    assert stopped.rounds() == [1, 2]  # what the next round would start from
+    after, start = cut.checkpoint_state(), stopped.of(2).checkpoint_state()
+    assert all(torch.equal(after[key], start[key]) for key in after)
 
 
 def test_a_place_that_cannot_be_written_is_named(tiny, tmp_path):

@@ -1,19 +1,31 @@
 """Scores against worked numbers; gates; pictures; tables of a sweep."""
 
+import json
 import math
+from dataclasses import replace
 
-import pandas as pd
 import pytest
 import torch
 
-from fedpriv.errors import BadInput, BadOption, GateCrossed
-from fedpriv.evidence.claims import Reconstruction
+from fedpriv.catalogue import METRICS
+from fedpriv.errors import BadInput, BadOption, GateCrossed, Undecided
+from fedpriv.evidence.claims import Attribute, Reconstruction
 from fedpriv.evidence.truth import Truth
 from fedpriv.metrics.tradeoff import ppc
 from fedpriv.report.figures import grid, save_grid, save_ppc
-from fedpriv.simulations.judging.gate import check, gates_of, parsed
-from fedpriv.simulations.judging.scoring import scored, trace, write_scores
+from fedpriv.runfolder import RunFolder
+from fedpriv.scenario import from_tables
+from fedpriv.scenario.built import dataset_of
+from fedpriv.scenario.built import test_samples as public_samples
+from fedpriv.simulations.judging.gate import check, check_gates, gates_of, parsed
+from fedpriv.simulations.judging.scoring import Judge, trace, traced
 from fedpriv.simulations.sweep.tables import EQUAL_M, averaged, caps, markdown, write_tables
+from fedpriv.sweepfolder import SweepFolder
+
+
+def scored(claim, truth, about):
+    """One victim's claim against its truth, by a judge who knows nothing of the run."""
+    return Judge().scored(claim, truth, about)
 
 
 def truth_of(x, y, node=0, clean=2.0, added=1.0):
@@ -50,8 +62,8 @@ def test_guesses_find_their_samples_in_any_order(pictures):
     order = torch.tensor([2, 0, 1])
     found = guess_of(normalised(pictures)[order], y[order])
     one = scored(found, truth_of(normalised(pictures), y), {"attack": "a"})
-    assert [row["sample"] for row in one.rows] == [100, 101, 102]
-    assert all(row["label-hit"] == 1 and row["rmse"] < 1e-5 for row in one.rows)
+    assert [row["victim"] for row in one.rows] == [100, 101, 102]
+    assert all(row["label-hit"] == 1 and row["relative-error"] < 1e-5 for row in one.rows)
     assert one.rows[0]["m"] == ppc(2.0, 1.0) == pytest.approx(math.log10(3))
 
 
@@ -62,7 +74,7 @@ def test_psnr_and_relative_error_are_of_pixels(pictures):
     row = scored(found, truth_of(normalised(pictures)[:1], torch.tensor([2])), {}).rows[0]
     assert row["psnr"] == pytest.approx(expected, abs=1e-3)
     relative = (off[0] - pictures[0]).norm() / pictures[0].norm()
-    assert row["rmse"] == pytest.approx(float(relative), abs=1e-5)
+    assert row["relative-error"] == pytest.approx(float(relative), abs=1e-5)
     assert row["label-hit"] == 0
 
 
@@ -77,8 +89,86 @@ def test_tracing_names_the_owner_of_the_nearest_guess(pictures):
         )
         for n in range(3)
     ]
-    trace(scores)
+    traced(Judge(), scores)
     assert [one.rows[0]["traced-hit"] for one in scores] == [0, 0, 1]
+    # Whoever has seen nothing names one client for all, and is right about that one.
+    assert [one.rows[0]["traced-hit-blind"] for one in scores] == [1, 0, 0]
+
+
+def test_a_claim_that_says_which_sample_it_is_of_is_not_traced(pictures):
+    found = replace(guess_of(normalised(pictures), torch.zeros(3)), places=torch.arange(3)[None])
+    one = scored(found, truth_of(normalised(pictures), torch.zeros(3)), {})
+    trace([one], METRICS.build("traced-hit"), "traced-hit")
+    assert one.ordered and "traced-hit" not in one.rows[0]
+
+
+def test_guesses_with_places_are_not_paired_by_looks(pictures):
+    """A claim about sample 2 that looks like sample 0 is wrong about sample 2."""
+    found = guess_of(normalised(pictures[[0]]), torch.zeros(1))
+    placed = replace(found, places=torch.tensor([[2]]))
+    truth = truth_of(normalised(pictures), torch.zeros(3))
+    [row] = scored(placed, truth, {}).rows
+    assert row["victim"] == 102 and row["psnr"] < 20
+    [free] = scored(found, truth, {}).rows
+    assert free["victim"] == 100 and free["psnr"] > 60
+
+
+def test_a_row_says_what_was_claimed_and_how_long_it_took(pictures):
+    truth = truth_of(normalised(pictures)[:1], torch.tensor([2]), node=4)
+    [row] = scored(guess_of(normalised(pictures)[:1], torch.tensor([2])), truth, {"by": "me"}).rows
+    assert (row["by"], row["round"], row["node"], row["claim"]) == ("me", 1, 4, "sample")
+    assert row["seconds"] == 2.0 and row["partial"] is False and row["loss"] == pytest.approx(0.1)
+    assert (row["clean-norm"], row["added-norm"]) == (2.0, 1.0)
+
+
+def test_the_blind_guess_is_the_mean_of_public_samples(tiny):
+    x, y = public_samples(tiny)
+    dataset = dataset_of(tiny)
+    found = guess_of(x[:2], y[:2], mean=tuple(dataset.mean), std=tuple(dataset.std))
+    rows = Judge(tiny).scored(found, truth_of(x[:2], y[:2]), {}).rows
+    mean = dataset.denormalised(x.mean(dim=0, keepdim=True)).clamp(0, 1)
+    for row, sample in zip(rows, dataset.denormalised(x[:2]).clamp(0, 1), strict=True):
+        expected = -10 * math.log10((mean[0] - sample).square().mean())
+        assert row["psnr-blind"] == pytest.approx(expected, abs=1e-3)
+        assert row["psnr"] > 60
+    often = int(torch.bincount(y).argmax())
+    assert [row["label-hit-blind"] for row in rows] == [float(label == often) for label in y[:2]]
+
+
+def test_a_stranger_has_no_blind_guess(pictures):
+    truth = truth_of(normalised(pictures), torch.zeros(3))
+    one = scored(guess_of(normalised(pictures), torch.zeros(3)), truth, {})
+    assert not any(name.endswith("-blind") for name in one.rows[0])
+
+
+def test_an_attribute_is_hit_or_not_beside_what_was_said():
+    truth = replace(
+        truth_of(torch.rand(3, 5), torch.zeros(3)), attributes={"sex": torch.tensor([1, 0, 1])}
+    )
+    claim = Attribute(
+        names=("1-0",),
+        guess=torch.tensor([[1, 1, 1]]),
+        attribute="sex",
+        classes=2,
+        places=torch.tensor([[0, 1, 2]]),
+    )
+    rows = scored(claim, truth, {}).rows
+    assert [(row["guess"], row["truth"], row["attribute-hit"]) for row in rows] == [
+        (1, 1, 1.0),
+        (1, 0, 0.0),
+        (1, 1, 1.0),
+    ]
+    assert {(row["claim"], row["attribute"]) for row in rows} == {("attribute", "sex")}
+
+
+def test_a_secret_is_scored_only_where_a_client_kept_it():
+    x = torch.rand(2, 5)
+    found = guess_of(x, torch.zeros(2), mean=(), std=())
+    found = replace(found, found={"mask": torch.tensor([[1, 0, 1, 0]])})
+    truth = truth_of(x, torch.zeros(2))
+    kept = replace(truth, secrets={"mask": torch.tensor([1, 0, 0, 0])})
+    assert {row["mask-overlap"] for row in scored(found, kept, {}).rows} == {0.75}
+    assert "mask-overlap" not in scored(found, truth, {}).rows[0]
 
 
 def test_a_truth_of_another_run_is_refused(pictures):
@@ -92,9 +182,40 @@ def test_tables_are_scored_without_pictures(tmp_path):
     found = guess_of(x, torch.tensor([0, 1]), mean=(), std=())
     rows = scored(found, truth_of(x, torch.tensor([0, 1])), {"attack": "a"}).rows
     assert "psnr" not in rows[0] and rows[0]["mse"] < 1e-9
-    write_scores(tmp_path / "scores.csv", rows)
-    frame = pd.read_csv(tmp_path / "scores.csv")
-    assert list(frame["sample"]) == [100, 101] and "psnr" not in frame
+    folder = RunFolder(tmp_path)
+    folder.write_scores(rows)
+    frame = folder.scores()
+    assert list(frame["victim"]) == [100, 101] and "psnr" not in frame
+
+
+def test_scores_of_earlier_versions_still_open(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.scores_file.write_text(
+        "run,sample,rmse,batch-size,informed\na,7,0.5,4,True\na,8,0.25,4,False\n"
+    )
+    frame = folder.scores()
+    assert list(frame["victim"]) == [7, 8] and list(frame["relative-error"]) == [0.5, 0.25]
+    assert list(frame["batch"]) == [4, 4] and list(frame["knows"]) == ["the defence", ""]
+    assert not {"sample", "rmse", "batch-size", "informed"} & set(frame.columns)
+
+
+@pytest.mark.parametrize(
+    ("old", "content", "read"),
+    [
+        ("audit.json", {"passed": True}, RunFolder.verdict),
+        ("preflight.json", [{"cause": "noise"}], RunFolder.findings),
+    ],
+)
+def test_files_of_earlier_versions_still_open(tmp_path, old, content, read):
+    (tmp_path / old).write_text(json.dumps(content))
+    assert read(RunFolder(tmp_path)) == content
+
+
+def test_the_columns_of_a_table_have_one_order_whatever_the_rows_say(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.write_scores([{"psnr": 1.0, "attack": "a"}, {"mse": 0.5, "victim": 3, "run": "r"}])
+    header, *lines = folder.scores_file.read_text().splitlines()
+    assert header == "run,victim,attack,psnr,mse" and lines == [",,a,1,", "r,3,,,0.5"]
 
 
 def rows(*values):
@@ -112,8 +233,8 @@ def test_a_scenario_gate_knows_which_side_leaks():
     with pytest.raises(GateCrossed):
         check(gates_of({"psnr": 20.0}), rows(21.0))
     with pytest.raises(GateCrossed):
-        check(gates_of({"rmse": 0.3}), [{"rmse": 0.1, "attack": "a"}])
-    check(gates_of({"rmse": 0.3, "psnr": 20.0}), [{"rmse": 0.9, "psnr": 5.0}])
+        check(gates_of({"relative-error": 0.3}), [{"relative-error": 0.1, "attack": "a"}])
+    check(gates_of({"relative-error": 0.3, "psnr": 20.0}), [{"relative-error": 0.9, "psnr": 5.0}])
 
 
 @pytest.mark.parametrize("text", ["psnr", "psnr=20", ">20", "psnr>", "psnr>x"])
@@ -122,9 +243,52 @@ def test_a_gate_that_cannot_be_read_says_how(text):
         parsed(text)
 
 
+@pytest.mark.parametrize("text", ["pnsr>20", "psnr>nan", "psnr>inf"])
+def test_a_gate_over_nothing_that_is_measured_is_refused(text):
+    with pytest.raises(BadOption):
+        parsed(text)
+
+
 def test_a_gate_without_scores_is_no_pass():
-    with pytest.raises(BadOption, match="cannot be checked"):
+    with pytest.raises(Undecided, match="cannot be checked") as error:
         check([parsed("psnr>20")], [])
+    assert error.value.exit_code == 4
+
+
+def test_a_gate_over_work_cut_short_is_undecided_unless_it_is_crossed():
+    with pytest.raises(Undecided, match="cut short"):
+        check([parsed("psnr>20")], rows(12.0), partial=True)
+    with pytest.raises(GateCrossed):
+        check([parsed("psnr>20")], rows(25.0), partial=True)
+
+
+def test_a_crossed_gate_wins_over_one_that_cannot_be_checked():
+    with pytest.raises(GateCrossed):
+        check([parsed("ssim>0.5"), parsed("psnr>20")], rows(25.0))
+
+
+@pytest.mark.parametrize(
+    ("gate", "attacks", "why"),
+    [
+        ("psnr>20", [], "no attacks"),
+        ("attribute-hit>0.5", ["dlg"], "none of the attacks claims"),
+    ],
+)
+def test_a_gate_that_no_attack_can_be_judged_by_is_refused_before_training(
+    tiny, gate, attacks, why
+):
+    with pytest.raises(BadOption, match=why):
+        check_gates([parsed(gate)], tiny, attacks)
+    check_gates([parsed("psnr>20")], tiny, ["dlg"])
+
+
+def test_a_gate_that_does_not_fit_the_samples_is_refused_before_training(tiny):
+    table = from_tables(
+        {**tiny.plain(), "data": {"name": "synthetic", "options": {"kind": "table"}}}
+    )
+    with pytest.raises(BadOption, match="does not fit samples"):
+        check_gates([parsed("psnr>20")], table, ["dlg"])
+    check_gates([parsed("mse<0.1")], table, ["dlg"])
 
 
 def test_a_grid_has_a_row_for_each_kind_and_a_gap_between(tmp_path, pictures):
@@ -135,16 +299,16 @@ def test_a_grid_has_a_row_for_each_kind_and_a_gap_between(tmp_path, pictures):
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
-def cell(defence, value, attack, rmse, accuracy=0.5, informed=False, seed=0):
+def cell(defence, value, attack, error, accuracy=0.5, knows="", seed=0):
     return {
         "defence": defence,
         "value": value,
         "seed": seed,
-        "batch-size": 1,
+        "batch": 1,
         "attack": attack,
-        "informed": informed,
+        "knows": knows,
         "accuracy": accuracy,
-        "rmse": rmse,
+        "relative-error": error,
         "membership": 0.0,
         "tracing": 0.25,
         "m": 1.0,
@@ -172,8 +336,8 @@ def test_cap_is_the_mean_of_accuracy_times_distance(tmp_path):
     table = [
         cell("spn", 0.1, "dlg", 1.0, accuracy=0.6),
         cell("spn", 0.5, "dlg", 0.5, accuracy=0.4),
-        cell("spn", 0.1, "spn-aware", 0.2, accuracy=0.6, informed=True),
-        cell("spn", 0.5, "spn-aware", 0.7, accuracy=0.4, informed=True),
+        cell("spn", 0.1, "spn-aware", 0.2, accuracy=0.6, knows="spn"),
+        cell("spn", 0.5, "spn-aware", 0.7, accuracy=0.4, knows="spn"),
     ]
     found = {row["attack"]: row for row in caps(table)}
     assert found["dlg"]["cap-reconstruction"] == pytest.approx((0.6 + 0.2) / 2)
@@ -181,7 +345,7 @@ def test_cap_is_the_mean_of_accuracy_times_distance(tmp_path):
     assert found["strongest"]["cap-reconstruction"] == pytest.approx((0.12 + 0.2) / 2)
     assert found["dlg"]["cap-tracing"] == pytest.approx(0.125)
     assert "| spn | 0.400 | 0.200 | 0.160 |" in markdown(caps(table))
-    write_tables(tmp_path, table)
+    write_tables(SweepFolder(tmp_path), table)
     assert {"results.csv", "cap.csv", "cap.md", "ppc.png"} <= {p.name for p in tmp_path.iterdir()}
 
 
@@ -191,12 +355,12 @@ def test_seeds_are_averaged_and_failed_cells_left_out():
         cell("noise", 0.1, "dlg", 0.5, seed=1),
         {"defence": "noise", "value": 0.5, "attack": "dlg", "error": "no"},
     ]
-    assert averaged(table)["rmse"].tolist() == [0.75]
+    assert averaged(table)["relative-error"].tolist() == [0.75]
     assert len(caps(table)) == 2
 
 
 def test_an_empty_sweep_has_empty_tables(tmp_path):
-    assert write_tables(tmp_path, []) == []
+    assert write_tables(SweepFolder(tmp_path), []) == []
 
 
 def test_ppc_curves_take_an_undefended_point(tmp_path):

@@ -1,28 +1,34 @@
 """Representation sharing end to end in this process, and what its messages hold."""
 
+import json
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 import pytest
 import torch
 from flwr.app import Message, RecordDict
+from shows import quiet
 
 from fedpriv.clients.app import app as client
 from fedpriv.clients.plugins.ars import mask_of
 from fedpriv.codes.parties import holding_of, task_labels
 from fedpriv.codes.release import Published, Shared
-from fedpriv.errors import BadOption, FedprivError, WorkFailed
+from fedpriv.errors import BadOption, FedprivError
+from fedpriv.evidence.folder import load_folder
+from fedpriv.evidence.release import Release
 from fedpriv.rng import seed_of
-from fedpriv.runfolder import RunFolder
+from fedpriv.runfolder import RunFolder, load_state
 from fedpriv.scenario import Scenario, from_tables, merged
+from fedpriv.simulations.checks import check
 from fedpriv.simulations.federation.backends import InlineBackend
 from fedpriv.simulations.federation.contexts import contexts_of
 from fedpriv.simulations.federation.grid import SimulationGrid
+from fedpriv.simulations.federation.run import simulate
 from fedpriv.strategies.catalogue import strategy_of
 from fedpriv.strategies.curious import Curious, Exchange
 from fedpriv.strategies.recorder import Recorder
 from fedpriv.strategies.roster import Roster
-from fedpriv.strategies.rounds import Federated
+from fedpriv.strategies.rounds import Federated, array_bytes
 from fedpriv.wire import ARRAYS, state_in
 
 BASE = {
@@ -204,7 +210,10 @@ def test_each_party_can_learn_from_the_pool_itself():
     _, record, wire = round_of(scenario_with(representation={"learner": "clients"}))
     kinds = [message.metadata.message_type for message, _ in wire.seen]
     assert kinds.count("train.pool") == 3
-    assert record["train-own-accuracy-label"] > 0.9 and record["train-pool-bytes"] > 0
+    assert record["train-own-accuracy-label"] > 0.9
+    sent = sum(array_bytes(m) for m, _ in wire.seen if m.metadata.message_type == "train.pool")
+    _, alone, _ = round_of(scenario_with())
+    assert sent > 0 and record["bytes-down"] == alone["bytes-down"] + sent
 
 
 def test_raw_samples_travel_only_if_the_layer_says_input():
@@ -223,8 +232,9 @@ def test_a_second_round_shares_codes_of_the_same_encoder():
     assert kinds.count("train.encoder") == 1 and kinds.count("query.codes") == 6
 
 
-def test_broken_codes_of_one_party_are_left_out():
-    run, wire = federation(scenario_with())
+def test_broken_codes_of_one_party_are_left_out_and_named():
+    world = World()
+    run, wire = federation(scenario_with(), world)
     answered = wire.answered
 
     def spoiled(message: Message) -> Message:
@@ -234,8 +244,11 @@ def test_broken_codes_of_one_party_are_left_out():
         return reply
 
     wire.answered = spoiled  # type: ignore[method-assign]
-    state, record = run.one(1, {"first": torch.zeros(1)})
-    assert set(Published.of(state).parties) == {0, 2} and record["accuracy"] > 0.8
+    _, record = run.one(1, {"first": torch.zeros(1)})
+    assert set(world.parties) == {0, 2} and record["accuracy"] > 0.8
+    assert record["failed"] == [{"client": 1, "why": "it carries no codes"}]
+    assert (record["asked"], record["clients"]) == (3, 2)
+    assert record["train-num-examples"] == sum(len(p.z) for p in world.parties.values())
 
 
 def test_an_initiator_that_fails_is_followed_by_another():
@@ -300,16 +313,16 @@ def test_encoders_of_columns_stay_at_home_unless_published():
     [
         ({"representation": {"initiator": 7}}, "there are 3 clients"),
         ({"representation": {"layer": "fc9"}}, "no layer 'fc9'"),
-        ({"attacks": [{"name": "dlg"}]}, "under representation.attacks"),
+        ({"attacks": [{"name": "dlg"}]}, "'dlg' looks at updates.*shares codes"),
         (
             {"data": {"options": {"kind": "images"}}, "federation": {"strategy": "vertical"}},
             "table",
         ),
     ],
 )
-def test_impossible_settings_are_explained(changes, why):
-    with pytest.raises((FedprivError, WorkFailed), match=why):
-        round_of(scenario_with(**changes))
+def test_impossible_settings_are_explained_before_anything_runs(changes, why):
+    with pytest.raises(FedprivError, match=why):
+        check(scenario_with(**changes))
 
 
 def test_a_scenario_without_the_section_is_refused():
@@ -347,13 +360,36 @@ def test_options_out_of_range_are_refused(plugin):
         plugin_of(scenario_with(plugins=[plugin]).plugins)
 
 
-def test_a_run_folder_holds_what_was_published(tmp_path):
-    from rich.console import Console
-
-    from fedpriv.simulations.federation.progress import PlainLines
-    from fedpriv.simulations.federation.run import simulate
-
-    scenario = scenario_with()
-    folder = simulate(scenario, RunFolder(tmp_path / "run"), PlainLines(Console(stderr=True)))
-    assert set(Published.of(folder.checkpoint_state()).parties) == {0, 1, 2}
+def test_a_run_folder_has_codes_among_its_evidence_and_not_in_its_model(tmp_path):
+    scenario = scenario_with(**{"keep-truth": True, "attacks": [{"name": "decoder"}]})
+    world, _, _ = round_of(scenario_with())
+    folder = simulate(scenario, RunFolder(tmp_path / "run"), quiet())
+    seen, bad = load_folder(folder.observations)
+    assert not bad and [release.name for release in seen] == ["1-0", "1-1", "1-2"]
+    for release in seen:
+        assert isinstance(release, Release)
+        facts = json.loads((folder.observations / f"{release.name}.json").read_text())
+        assert facts == {"sees": "codes", "round": 1, "node": release.node}
+        assert torch.equal(release.shared.z, world.parties[release.node].z)
+        assert release.encoder.keys() == world.encoder.keys()
+    for path in (folder.model_file, *folder.checkpoint.glob("round-*.safetensors")):
+        published = Published.of(load_state(path))
+        assert published.encoder and set(published.classifiers) == {"label"}
+        shapes = {tuple(value.shape) for value in load_state(path).values()}
+        assert not shapes & {tuple(release.shared.z.shape) for release in seen}
+        assert not shapes & {tuple(release.shared.test.shape) for release in seen}
     assert folder.rounds()[0]["accuracy"] > 0.9
+
+
+def test_samples_are_only_in_the_truth_that_parties_keep(tmp_path):
+    scenario = scenario_with(**{"keep-truth": True, "attacks": [{"name": "decoder"}]})
+    folder = simulate(scenario, RunFolder(tmp_path / "run"), quiet())
+    for party in range(3):
+        truth = folder.truth_of(f"1-{party}")
+        assert torch.equal(truth.x, holding_of(scenario, party).x)
+        released = Release.load(folder.observations / f"1-{party}.safetensors")
+        assert len(released.shared.z) == len(truth.x)
+        samples = truth.x.flatten(1)
+        for value in released.shared.state().values():
+            if value.dim() > 1 and value[0].numel() == samples.shape[1]:
+                assert torch.cdist(value.flatten(1).float(), samples).min() > 1e-4

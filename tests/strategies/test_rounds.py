@@ -22,7 +22,14 @@ from fedpriv.strategies.rounds import Federated
 from fedpriv.wire import record_of, state_in
 
 
-def federated(scenario, app=honest, shuffle=False):
+def noted(records, record):
+    """How many rounds were noted, with this one."""
+    records.append(record)
+    return len(records)
+
+
+def federated(scenario, app=honest, shuffle=False, last=100):
+    """A federation that is told to stop after `last` rounds, and the records of its rounds."""
     backend = InlineBackend()
     backend.build(lambda: app)
     contexts = contexts_of(scenario, {"scenario": scenario.text()})
@@ -39,7 +46,7 @@ def federated(scenario, app=honest, shuffle=False):
         seed=scenario.seed,
         evaluate=lambda state: {"accuracy": 0.0, "loss": 0.0},
         min_clients=scenario.federation.min_clients,
-        on_round=lambda record, state: records.append(record),
+        on_round=lambda record, state: noted(records, record) < last,
     )
     return run, records
 
@@ -134,6 +141,14 @@ def test_a_whole_lap_without_an_answer_ends_round_robin(tiny):
     with pytest.raises(WorkFailed):
         run.run(first_state(scenario), range(1, 9))
     assert len(records) == 3
+
+
+def test_a_federation_that_is_told_to_stop_stops_after_that_round(tiny):
+    run, records = federated(tiny, last=2)
+    end = run.run(first_state(tiny), range(1, 9))
+    assert [record["round"] for record in records] == [1, 2]
+    expected = federated(tiny)[0].run(first_state(tiny), [1, 2])
+    assert all(torch.equal(end[key], expected[key]) for key in end)
 
 
 def test_weights_are_examples_or_equal():

@@ -8,6 +8,7 @@ import pytest
 import torch
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.common import bytes_to_ndarray
+from shows import quiet
 
 from fedpriv.clients.app import app
 from fedpriv.errors import BadScenario
@@ -147,23 +148,9 @@ def test_a_sum_of_one_is_refused():
         check_secagg(scenario_of(clients=1))
 
 
-class Silence:
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *about):
-        return None
-
-    def on_start(self, first, last): ...
-
-    def on_reply(self, node): ...
-
-    def on_round(self, record, state): ...
-
-
 def test_a_run_observes_one_sum_and_scores_it_against_everybodys_samples(tmp_path):
     scenario = scenario_of(attacks=[{"name": "read-rows"}])
-    results = run_all(scenario, RunFolder(tmp_path / "run"), Silence)
+    results = run_all(scenario, RunFolder(tmp_path / "run"), quiet)
     seen, bad = load_folder(tmp_path / "run" / "observations")
     assert [(one.node, one.batch_size) for one in seen] == [(3, 12)] and not bad
     assert {row["node"] for row in results["rows"][""]["scores"]} == {3}

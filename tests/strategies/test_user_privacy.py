@@ -3,13 +3,14 @@
 import math
 
 import pytest
+from shows import quiet
 
 from fedpriv.errors import BadOption
-from fedpriv.runfolder import RunFolder, load_state
+from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables
 from fedpriv.scenario.built import first_state
+from fedpriv.simulations.federation.exposure import Starts
 from fedpriv.simulations.federation.run import simulate
-from fedpriv.simulations.sweep.training import START, Snapshot
 from fedpriv.state import difference, norm
 from fedpriv.strategies.catalogue import STRATEGIES
 from fedpriv.strategies.roster import Roster
@@ -20,7 +21,8 @@ def run(tiny, folder, strategy, **options):
     tables = tiny.plain() | {"strategy": options, "training": {"lr": 0.1, "local-steps": 2}}
     tables["federation"] = {**tables["federation"], "strategy": strategy, "rounds": 2}
     place = RunFolder(folder)
-    simulate(from_tables(tables), place, Snapshot(place, 1))
+    starts = Starts(place.path / "starts")
+    simulate(from_tables(tables), place, quiet(), starts=starts, keep=[2])
     return place
 
 
@@ -35,7 +37,7 @@ def test_rounds_end_with_a_user_level_epsilon(tiny, tmp_path, strategy):
 def test_without_noise_the_mean_moves_at_most_by_the_norm(tiny, tmp_path, strategy):
     options = {"noise-multiplier": 0.0, "clipping-norm": 0.01}
     place = run(tiny, tmp_path / "run", strategy, **options)
-    after = load_state(place.path / START)
+    after = Starts(place.path / "starts").of(2).checkpoint_state()
     moved = norm(difference(after, first_state(place.scenario())))
     assert 0 < moved <= 0.01 * (1 + 1e-3)
 
