@@ -2,6 +2,7 @@
 
 import logging
 from pathlib import Path
+from typing import Any
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
@@ -13,6 +14,7 @@ from fedpriv.simulations.judging.gate import check as check_gates
 from fedpriv.simulations.judging.gate import gates_of
 from fedpriv.simulations.pipeline import concluded, judge
 from fedpriv.strategies.app import server_app
+from fedpriv.tables import Row
 
 log = logging.getLogger(__name__)
 app = ServerApp()
@@ -27,7 +29,8 @@ def main(grid: Grid, context: Context) -> None:
     folder = RunFolder(Path(out)) if out else new_folder(scenario.name)
     context.run_config = {**context.run_config, "out": str(folder.path)}
     server_app()(grid, context)
-    result = {"folder": str(folder.path), "rounds": folder.rounds()}
-    judge(result, folder, scenario, lambda attack, done, total: None)
+    result: dict[str, Any] = {"folder": str(folder.path), "rounds": folder.rounds()}
+    partial = judge(result, folder, scenario, lambda attack, done, total: None)
     log.warning("report: %s", concluded(folder, {"": result})["report"])
-    check_gates(gates_of(scenario.gate), result.get("scores", []))  # type: ignore[arg-type]
+    scores: list[Row] = result.get("scores", [])
+    check_gates(gates_of(scenario.gate), scores, partial)
