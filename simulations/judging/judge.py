@@ -1,7 +1,7 @@
 """The one tail of run, sweep, audit and deploy: truths, preflight, attacks, scores."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -59,12 +59,14 @@ def judged(
     scenario: Scenario,
     attacks: Sequence[Attack] | None = None,
     *,
+    metrics: Iterable[str] = (),
     tell: Tell = silent,
     progress: Progress = go_on,
 ) -> Judged:
     """Attack what a folder recorded, score it against what clients kept, and write both down.
 
-    `attacks` are the scenario's own unless others are given.
+    `attacks` are the scenario's own unless others are given. `metrics` are computed besides those of the
+    catalogue and of [gate], such as somebody's own that --fail-if names.
     """
     wanted = scenario.attacks if attacks is None else attacks
     if not wanted or strategy_row(scenario).reply == "nothing":
@@ -87,7 +89,7 @@ def judged(
         else:
             findings.append(left_out(attack.name, why_left))
     folder.write_findings(findings)
-    found = scored_claims(recording, todo, folder, tell=tell, progress=progress)
+    found = scored_claims(recording, todo, folder, metrics=metrics, tell=tell, progress=progress)
     found.findings = findings
     return found
 
@@ -98,12 +100,13 @@ def scored_claims(
     folder: RunFolder,
     *,
     truth_of: TruthOf | None = None,
+    metrics: Iterable[str] = (),
     tell: Tell = silent,
     progress: Progress = go_on,
 ) -> Judged:
     """All attacks on a recording, then their scores; pictures only where no truth was kept."""
     found, told = Judged(), Told(progress)
-    judge = judge_of(recording.scenario, attacks)
+    judge = judge_of(recording.scenario, attacks, metrics)
     for attack, label in zip(attacks, labels_of(attacks), strict=True):
         if told.stopped:
             break
@@ -117,13 +120,19 @@ def scored_claims(
     return found
 
 
-def judge_of(scenario: Scenario | None, attacks: Sequence[Attack]) -> Judge:
-    """A judge; one who knows faces where an attack is about them."""
+def judge_of(
+    scenario: Scenario | None, attacks: Sequence[Attack], metrics: Iterable[str] = ()
+) -> Judge:
+    """A judge who computes the catalogue's metrics, those of [gate], and `metrics`.
+
+    Where an attack is about faces, the judge knows them.
+    """
     about_faces = scenario is not None and any(
         "faces" in row_of(attack.name).needs for attack in attacks
     )
     faces = faces_of(scenario) if scenario is not None and about_faces else None
-    names = dict.fromkeys((*METRICS, *(scenario.gate if scenario is not None else ())))
+    gate = scenario.gate if scenario is not None else ()
+    names = dict.fromkeys((*METRICS, *gate, *metrics))
     return Judge(scenario, faces, {name: METRICS.build(name) for name in names})
 
 
