@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 
 from fedpriv.attacks.catalogue import ATTACKS
 from fedpriv.clients.catalogue import check_plugins, plugin_of
-from fedpriv.errors import BadScenario
+from fedpriv.errors import BadOption, BadScenario
 from fedpriv.evidence.claims import CLAIMS
 from fedpriv.scenario import Scenario
-from fedpriv.scenario.binding import bound
-from fedpriv.scenario.built import model_of, shares_of
+from fedpriv.scenario.binding import bound, nearest
+from fedpriv.scenario.built import dataset_of, model_of, shares_of
 from fedpriv.scenario.sections import Attack
 from fedpriv.simulations.judging.conditions import conditions_of, row_of, why_not
 from fedpriv.simulations.judging.gate import Gate, check_gates, gates_of
@@ -66,6 +66,7 @@ def check_attacks(scenario: Scenario, attacks: Iterable[Attack]) -> None:
                 f"choose from: {', '.join(name for name in CLAIMS if name)}."
             )
         check_options(attack)
+        check_attribute(attack, scenario)
         if row.sees == "codes" and why_not(attack.name, scenario) is None:
             check_curious(scenario)
         if not any(attack.wants(server_round, last) for server_round in range(1, last + 1)):
@@ -83,6 +84,17 @@ def check_options(attack: Attack) -> None:
         bound(row.build, attack.options, f"attack '{attack.name}'", given - attack.options.keys())
     else:
         ATTACKS.build(attack.name, attack.options)
+
+
+def check_attribute(attack: Attack, scenario: Scenario) -> None:
+    """An attack that reads an attribute names one that the data has."""
+    named = attack.options.get("attribute")
+    known = ("label", *dataset_of(scenario).attributes)
+    if row_of(attack.name).claims == "attribute" and named is not None and named not in known:
+        raise BadOption(
+            f"attack '{attack.name}': the data '{scenario.data.name}' has no attribute '{named}'."
+            f"{nearest(str(named), known)} Choose from: {', '.join(known)}."
+        )
 
 
 def fitting(reply: str) -> list[str]:

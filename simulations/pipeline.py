@@ -44,7 +44,7 @@ def run_all(
         with following(place, variant):
             simulate(variant, place, show(), resume=going_on, ray_address=ray_address)
         rows[name] = {"folder": str(place.path), "rounds": place.rounds()}
-        if judge(rows[name], place, variant, tell):
+        if judge(rows[name], place, variant, tell, gates or ()):
             break
     return concluded(folder, rows)
 
@@ -54,13 +54,21 @@ def judge(
     place: RunFolder,
     scenario: Scenario,
     tell: Tell = silent,
+    gates: Sequence[Gate] = (),
     truth_of: "TruthOf | None" = None,
 ) -> bool:
     """Put what attacks found into a variant's result; whether they were cut short."""
     from fedpriv.simulations.judging.judge import judged  # pandas, when training is over
 
     with stoppable() as progress:
-        found = judged(place, scenario, truth_of=truth_of, tell=tell, progress=progress)
+        found = judged(
+            place,
+            scenario,
+            truth_of=truth_of,
+            metrics=[gate.metric for gate in gates],
+            tell=tell,
+            progress=progress,
+        )
     result |= found.plain()
     return found.partial
 

@@ -11,7 +11,7 @@ from fedpriv.errors import BadOption, FedprivError
 from fedpriv.report.page import write_report
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
-from fedpriv.scenario.sections import spelled
+from fedpriv.scenario.sections import Attack, spelled
 from fedpriv.simulations.audit.battery import STANDARD, Cell, cells, methods_on, milestones
 from fedpriv.simulations.audit.ladder import Tried, candidates, cheapest
 from fedpriv.simulations.audit.probe import Limits, Pace, probe
@@ -53,6 +53,7 @@ class Audit:
     clock: Clock
     console: Console
     starts: Starts
+    own: tuple[Attack, ...] = ()  # the rows of the scenario's [[attacks]]
     pace: Pace = field(default_factory=Pace)
     rows: list[Row] = field(default_factory=list)
     left_out: list[dict[str, Any]] = field(default_factory=list)
@@ -107,7 +108,8 @@ def audit(
         federation=replace(scenario.federation, backend="inline"),
     )
     starts = Starts(folder.path / "starts")
-    work = Audit(plain, folder, gates, Clock(minutes), console or Console(quiet=True), starts)
+    shown = console or Console(quiet=True)
+    work = Audit(plain, folder, gates, Clock(minutes), shown, starts, scenario.attacks)
     if scenario.federation.backend == "ray":
         work.tell("clients run in this process: actors would still be at work when time is up")
     train(work)
@@ -152,8 +154,8 @@ def battery(work: Audit) -> None:
     known = [number for number in work.starts.rounds() if number <= work.rounds + 1]
     wanted = cells(work.scenario, known)
     for index, cell in enumerate(wanted):
-        methods = methods_on(work.scenario, cell)
-        to_come = sum(len(methods_on(work.scenario, one)) for one in wanted[index:])
+        methods = methods_on(work.scenario, cell, work.own)
+        to_come = sum(len(methods_on(work.scenario, one, work.own)) for one in wanted[index:])
         place = work.folder.below("cells", cell.name)
         limits = sharing(work, to_come)
         rows, skipped = probe(work.scenario, cell, methods, place, work.starts, work.pace, limits)
@@ -218,7 +220,7 @@ def resisted(work: Audit, name: str, defended: Scenario, cell: Cell) -> Tried:
 
     It gets the time it needs: one answer is worth more than five attacks cut short.
     """
-    methods = methods_on(defended, cell)
+    methods = methods_on(defended, cell, work.own)
     place = work.folder.below("defences", name)
     plugins = " + ".join(map(spelled, defended.plugins))
     training = sum(record["seconds"] for record in work.folder.rounds())

@@ -68,15 +68,17 @@ def cells(scenario: Scenario, rounds: Sequence[int]) -> list[Cell]:
     return [Cell(number, batch) for batch in batches for number in numbers]
 
 
-def methods_on(scenario: Scenario, cell: Cell) -> list[Method]:
+def methods_on(scenario: Scenario, cell: Cell, own: Sequence[Attack] = ()) -> list[Method]:
     """The attacks of a cell, quick ones first: the thorough one on single samples only.
 
     Behind them come all whose row knows one of the scenario's plugins and which have something to do there.
+    `own` are the rows of the scenario's [[attacks]]: they may name attacks that no catalogue has.
     """
+    options = {attack.name: attack.options for attack in own}
     standard = STANDARD if cell.batch == 1 else STANDARD[:1]
     informed = [
-        Method(name.replace(":", "."), name)
-        for name in informed_of(scenario)
+        Method(name.replace(":", "."), name, options.get(name, {}))
+        for name in informed_of(scenario, options)
         if why_not(name, scenario) is None
     ]
     return [*standard, *informed]

@@ -79,7 +79,7 @@ def probe(
     # Nobody can be scored who kept no truth: a client that drew no sample.
     known = [seen for seen in recording.evidence if folder.truth_of(seen.name) is not None]
     recording = replace(recording, evidence=known)
-    judge = judge_of(chosen, [method.attack() for method in methods])
+    judge = judge_of(chosen, [method.attack() for method in methods], scenario.gate)
     rows: list[Row] = []
     left_out: list[str] = []
     for method in methods:

@@ -57,7 +57,13 @@ def attack(
     place = RunFolder(folder) if folder else place
     with stoppable() as progress:
         found = scored_claims(
-            recording, chosen, place, truth_of=kept, tell=told_on(err), progress=progress
+            recording,
+            chosen,
+            place,
+            truth_of=kept,
+            metrics=[gate.metric for gate in gates],
+            tell=told_on(err),
+            progress=progress,
         )
     if as_json:
         typer.echo(json.dumps(finite({"folder": str(place.path), **found.plain()})))

@@ -123,7 +123,7 @@ def run(
     if detach:
         return
     try:
-        results = carried_out(started, number, chosen, place, tell, told_on(err))
+        results = carried_out(started, number, chosen, place, tell, told_on(err), gates)
     except KeyboardInterrupt:
         again = f"fedpriv deploy status; the federation goes on with run {number}"
         raise stopped(gates, again) from None

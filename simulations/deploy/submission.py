@@ -1,7 +1,7 @@
 """A run on a real federation: submitted, followed round by round, and its real end reported."""
 
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,6 +15,7 @@ from fedpriv.simulations.federation.follow import following
 from fedpriv.simulations.federation.progress import described
 from fedpriv.simulations.judging.attacking import Tell as TellOfAttacks
 from fedpriv.simulations.judging.attacking import silent
+from fedpriv.simulations.judging.gate import Gate
 from fedpriv.simulations.pipeline import concluded, judge
 
 Tell = Callable[[str], None]
@@ -67,6 +68,7 @@ def carried_out(
     folder: RunFolder,
     tell: Tell,
     tell_attacks: TellOfAttacks = silent,
+    gates: Sequence[Gate] = (),
 ) -> dict[str, Any]:
     """What came of a run, attacked and judged as a simulated one, with its page.
 
@@ -84,7 +86,7 @@ def carried_out(
     results: dict[str, Any] = {"run": run, "status": str(status)}
     results |= {"folder": str(folder.path), "rounds": rounds}
     gather_truths(engine, folder)
-    judge(results, folder, scenario, tell_attacks)
+    judge(results, folder, scenario, tell_attacks, gates)
     return results | {"report": concluded(folder, {"": results})["report"]}
 
 

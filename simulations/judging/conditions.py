@@ -1,6 +1,6 @@
 """What attacks need, by the names in their rows: whether a scenario has it, and what the attacker is given."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -19,6 +19,7 @@ from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import dataset_of
 from fedpriv.simulations.judging.knowledge import noise_settings
+from fedpriv.strategies.catalogue import row_of as strategy_row
 
 FACES = "olivetti"
 
@@ -149,11 +150,15 @@ def given_to(attack: str, scenario: Scenario | None, folder: RunFolder | None) -
     return Given(options, objects)
 
 
-def informed_of(scenario: Scenario) -> list[str]:
-    """The attacks that know one of the scenario's plugins and can do something there."""
-    plugins = {spec.name for spec in scenario.plugins}
+def informed_of(scenario: Scenario, named: Iterable[str] = ()) -> list[str]:
+    """The attacks that know one of the scenario's plugins and see what its strategy shares.
+
+    They are those of the catalogue, and of the ones `named`.
+    """
+    plugins, reply = {spec.name for spec in scenario.plugins}, strategy_row(scenario).reply
+    found = {name: row_of(name) for name in (*ATTACKS, *named)}
     return [
         name
-        for name in ATTACKS
-        if plugins & set(row_of(name).knows) and row_of(name).by != "analysis"
+        for name, row in found.items()
+        if plugins & set(row.knows) and row.by != "analysis" and row.sees in (reply, "models")
     ]

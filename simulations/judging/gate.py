@@ -12,9 +12,11 @@ from fedpriv.errors import BadOption, GateCrossed, Undecided
 from fedpriv.evidence.claims import CLAIMS
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import dataset_of
-from fedpriv.simulations.judging.conditions import row_of
+from fedpriv.simulations.judging.conditions import row_of, why_not
+from fedpriv.simulations.judging.scoring import Judge
 from fedpriv.tables import Row
 
+SAMPLES = ("sample", "trained", "input")  # what of a claim has the shape of the data
 PATTERN = re.compile(r"\s*([A-Za-z][\w.:-]*)\s*([<>])\s*([-+0-9.eE]+|nan|inf)\s*")
 
 
@@ -71,24 +73,51 @@ def default_gates() -> list[Gate]:
     return []
 
 
+def comparable(scenario: Scenario, attacks: Iterable[str]) -> set[str]:
+    """What the judge will be able to compare of the attacks' claims, by the names of Metric.of."""
+    names = [name for name in attacks if why_not(name, scenario) is None]
+    faces = any("faces" in row_of(name).needs for name in names)
+    found: set[str] = set()
+    for name in names:
+        row = row_of(name)
+        given = set(CLAIMS[row.claims].gives)
+        if row.sees == "codes":  # guesses in the order of the codes: no label, no owner is claimed
+            given -= {"labels", "owner"}
+        if "masks" not in row.needs:
+            given -= {"mask"}
+        found |= given
+    if not faces:
+        found -= {"faces"}
+    return found if Judge(scenario).columns(0) else found - {"categories"}
+
+
 def check_gates(gates: Sequence[Gate], scenario: Scenario, attacks: Iterable[str]) -> None:
     """BadOption, before anything is trained, for a gate that none of the attacks can be judged by."""
+    if not gates:
+        return
     shape = dataset_of(scenario).shape
-    given = {view for name in attacks for view in CLAIMS[row_of(name).claims].gives}
+    given = comparable(scenario, attacks)
     for gate in gates:
         metric = METRICS.build(gate.metric)
         if not given:
-            raise BadOption(f"The gate '{gate}' cannot be checked: the scenario has no attacks.")
+            raise BadOption(
+                f"The gate '{gate}' cannot be checked: the scenario has no attack that can act."
+            )
         if metric.of not in given:
             raise BadOption(
                 f"The gate '{gate}' cannot be checked: none of the attacks claims what "
                 f"'{gate.metric}' compares ({metric.of})."
             )
-        if metric.of == "sample" and not metric.fits(torch.zeros(1, *shape)):
+        if metric.of in SAMPLES and not metric.fits(torch.zeros(1, *shape)):
             raise BadOption(
                 f"The gate '{gate}' cannot be checked: '{gate.metric}' does not fit samples of "
                 f"shape {shape}."
             )
+
+
+def counted(rows: Iterable[Row]) -> list[Row]:
+    """The scores that a verdict may rest on: an analysis is told a part of the secret."""
+    return [row for row in rows if row.get("by") != "analysis"]
 
 
 def check(gates: Iterable[Gate], rows: Iterable[Row], partial: bool = False) -> None:
@@ -96,7 +125,7 @@ def check(gates: Iterable[Gate], rows: Iterable[Row], partial: bool = False) -> 
 
     Undecided when nothing was crossed but no score has the metric, or work was cut short.
     """
-    rows, gates = list(rows), list(gates)
+    rows, gates = counted(rows), list(gates)
     unmeasured = []
     for gate in gates:
         row = gate.worst(rows)

@@ -1,7 +1,7 @@
 """The one tail of run, sweep, audit and deploy: truths, preflight, attacks, scores."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -60,12 +60,15 @@ def judged(
     attacks: Sequence[Attack] | None = None,
     *,
     truth_of: TruthOf | None = None,
+    metrics: Iterable[str] = (),
     tell: Tell = silent,
     progress: Progress = go_on,
 ) -> Judged:
     """Attack what a folder recorded, score it against what clients kept, and write both down.
 
     `attacks` are the scenario's own unless others are given, `truth_of` reads the folder's own truth.
+    `metrics` are computed besides those of the catalogue and of [gate], such as somebody's own that
+    --fail-if names.
     """
     wanted = scenario.attacks if attacks is None else attacks
     if not wanted or strategy_row(scenario).reply == "nothing":
@@ -90,7 +93,15 @@ def judged(
         else:
             findings.append(left_out(attack.name, why_left))
     folder.write_findings(findings)
-    found = scored_claims(recording, todo, folder, truth_of=truth_of, tell=tell, progress=progress)
+    found = scored_claims(
+        recording,
+        todo,
+        folder,
+        truth_of=truth_of,
+        metrics=metrics,
+        tell=tell,
+        progress=progress,
+    )
     found.findings = findings
     return found
 
@@ -101,12 +112,13 @@ def scored_claims(
     folder: RunFolder,
     *,
     truth_of: TruthOf | None = None,
+    metrics: Iterable[str] = (),
     tell: Tell = silent,
     progress: Progress = go_on,
 ) -> Judged:
     """All attacks on a recording, then their scores; pictures only where no truth was kept."""
     found, told = Judged(), Told(progress)
-    judge = judge_of(recording.scenario, attacks)
+    judge = judge_of(recording.scenario, attacks, metrics)
     for attack, label in zip(attacks, labels_of(attacks), strict=True):
         if told.stopped:
             break
@@ -120,13 +132,19 @@ def scored_claims(
     return found
 
 
-def judge_of(scenario: Scenario | None, attacks: Sequence[Attack]) -> Judge:
-    """A judge; one who knows faces where an attack is about them."""
+def judge_of(
+    scenario: Scenario | None, attacks: Sequence[Attack], metrics: Iterable[str] = ()
+) -> Judge:
+    """A judge who computes the catalogue's metrics, those of [gate], and `metrics`.
+
+    Where an attack is about faces, the judge knows them.
+    """
     about_faces = scenario is not None and any(
         "faces" in row_of(attack.name).needs for attack in attacks
     )
     faces = faces_of(scenario) if scenario is not None and about_faces else None
-    names = dict.fromkeys((*METRICS, *(scenario.gate if scenario is not None else ())))
+    gate = scenario.gate if scenario is not None else ()
+    names = dict.fromkeys((*METRICS, *gate, *metrics))
     return Judge(scenario, faces, {name: METRICS.build(name) for name in names})
 
 

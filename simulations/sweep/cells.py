@@ -58,11 +58,15 @@ class Cell:
 
     @property
     def knows(self) -> str:
-        """The plugins that the attack is informed of; empty for one that is not."""
+        """The plugins that the attack is informed of; empty for one that is not.
+
+        One that a defence calls informed knows all of its plugins, whatever its row says.
+        """
         plugins = [spec.name for spec in self.setting.scenario.plugins]
-        if self.attack.name not in self.setting.informed:
-            return ""
-        return " + ".join(row_of(self.attack.name).known(plugins) or plugins)
+        known = row_of(self.attack.name).known(plugins)
+        if not known and self.attack.name in self.setting.informed:
+            known = plugins
+        return " + ".join(known)
 
 
 def safe(name: str) -> str:

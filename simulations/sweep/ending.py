@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 from fedpriv.errors import GateCrossed, Undecided
-from fedpriv.simulations.judging.gate import Gate
+from fedpriv.simulations.judging.gate import Gate, counted
 from fedpriv.tables import Row
 
 
 def check_defended(gates: Sequence[Gate], scores: Sequence[Row]) -> None:
     """GateCrossed when every defended setting has a victim beyond a gate."""
     settings: dict[str, list[Row]] = {}
-    for row in scores:
+    for row in counted(scores):
         if row["plugins"] != "none":
             settings.setdefault(f"{row['defence']} {row['value']}", []).append(row)
     for gate in gates:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fedpriv.report.page import write_report
@@ -37,6 +37,7 @@ class Plan:
     cells: list[Cell]
     trainings: list[Setting]
     source: dict[str, str]  # setting -> the training that serves it
+    metrics: tuple[str, ...] = ()  # of gates, besides those of the catalogue
 
     @property
     def groups(self) -> list[list[Cell]]:
@@ -58,7 +59,8 @@ def plan_of(scenario: Scenario) -> Plan:
 
 def checked(scenario: Scenario, gates: Sequence[Gate] = ()) -> Plan:
     """The plan, when everything that can be known before training is right."""
-    plan = plan_of(scenario)
+    named = (*scenario.gate, *(gate.metric for gate in gates))
+    plan = replace(plan_of(scenario), metrics=tuple(dict.fromkeys(named)))
     for cells in plan.groups:
         first = cells[0]
         exposed = exposed_scenario(first.setting, sweep_of(scenario), first.batch)
@@ -163,6 +165,7 @@ def carry_out(
                 folder.training(source),
                 start_of(first.setting.scenario, options),
                 cells,
+                plan.metrics,
             )
             running[reference] = (first.name, len(cells))
         while running:

@@ -53,17 +53,22 @@ def train(folder: RunFolder, scenario: Scenario, start: int) -> Result:
 
 
 def attacked(
-    folder: RunFolder, scenario: Scenario, source: RunFolder, start: int, cells: Sequence[Cell]
+    folder: RunFolder,
+    scenario: Scenario,
+    source: RunFolder,
+    start: int,
+    cells: Sequence[Cell],
+    metrics: Sequence[str] = (),
 ) -> list[Result]:
     """Expose one round of a setting and batch size, and carry out every attack on it; a result a cell."""
     torch.set_num_threads(1)
     exposed(scenario, folder, starts_in(source), start)
     attacks = [cell.attack for cell in cells]
-    found = judged(folder, scenario, attacks)
-    return [result_of(found, label) for label in labels_of(attacks)]
+    found = judged(folder, scenario, attacks, metrics=metrics)
+    return [result_of(found, label, metrics) for label in labels_of(attacks)]
 
 
-def result_of(found: Judged, label: str) -> Result:
+def result_of(found: Judged, label: str, metrics: Sequence[str] = ()) -> Result:
     """One attack's figures over all victims; why it has none, as `error`."""
     rows = [row for row in found.rows if row["attack"] == label]
     if not rows:
@@ -77,7 +82,7 @@ def result_of(found: Judged, label: str) -> Result:
     seconds = {(row["round"], row["node"]): float(row["seconds"]) for row in rows}
     return {
         "victims": len({row["node"] for row in rows}),
-        **figures(rows),
+        **figures(rows, metrics),
         "clean-norm": clean,
         "added-norm": added,
         "m": ppc(clean, added),
@@ -85,10 +90,10 @@ def result_of(found: Judged, label: str) -> Result:
     }
 
 
-def figures(rows: Sequence[Row]) -> Result:
+def figures(rows: Sequence[Row], metrics: Sequence[str] = ()) -> Result:
     """Every metric over the rows: decibels by their median, others by their mean, and the worst."""
     found: Result = {}
-    for name in METRICS:
+    for name in dict.fromkeys((*METRICS, *metrics)):
         metric = METRICS.build(name)
         middle = statistics.median if metric.unit == "dB" else statistics.fmean
         for column in (name, name + BLIND):
