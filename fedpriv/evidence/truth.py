@@ -20,14 +20,28 @@ ATTRIBUTE, SECRET = "attribute/", "secret/"  # what the names of optional arrays
 class Truth:
     """What one client used in one round, to train or to make codes of.
 
-    `x` (N, …) are its own samples as the model takes them (normalised), each once, `trained` the same
-    after the plugins' `on_batch`, `y` (N,) their labels, `indices` their numbers in the data set.
-    `clean` is ‖B‖, the norm of the update that plain training on the same batches gives, `added` is ‖E‖,
-    that of the released update less the clean one (SPN fig. 5).
+    Where codes were shared, row i of `x` is the sample of code i, `trained` is `x`, and `clean` and
+    `added` are nan.
 
-    Behind codes, row i of `x` is the sample of code i, `trained` is `x`, and `clean` and `added` are
-    nan. `attributes` then holds the labels (N,) of every attribute, by name. `secrets` holds what else
-    a judge needs, such as ARS' `mask`; what is not there cannot be scored.
+    Args:
+        x: Its own samples (N, …) as the model takes them (normalised), each once.
+        trained: The same after the plugins' `on_batch`.
+        y: Their labels (N,).
+        indices: Their numbers in the data set.
+        clean: ‖B‖, the norm of the update that plain training on the same batches gives.
+        added: ‖E‖, the norm of the released update less the clean one (SPN fig. 5).
+        round: The server round.
+        node: The client's partition.
+        attributes: Labels (N,) of every attribute, by name; where codes were shared.
+        secrets: What else a judge needs, such as ARS' `mask`. What is not there is not scored.
+
+    Example:
+        >>> import torch
+        >>> from fedpriv import Truth
+        >>> x, y = torch.rand(2, 4), torch.tensor([0, 1])
+        >>> facts = {"indices": torch.arange(2), "clean": 1.0, "added": 0.0, "round": 1, "node": 3}
+        >>> Truth(x=x, trained=x, y=y, **facts).name
+        '1-3'
     """
 
     x: Tensor
