@@ -79,7 +79,10 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 
 def recall(folder: Path, server_round: int, context: Context) -> None:
-    """Fill `context.state` from disk; memory that is newer than the disk's does not exist."""
+    """Fill `context.state` from disk.
+
+    Every message is followed by a write, so the file is always the newest state.
+    """
     context.state.update(read(folder / "ledger.bin"))
     if MEMORY + STAMP in context.state:
         return
