@@ -13,10 +13,24 @@ from fedpriv.state import State
 
 @dataclass(frozen=True)
 class PrivacyPlugin:
-    """Override the hook your paper changes.
+    """A defence: override the hook that your paper changes; every other hook changes nothing.
 
     The class may also say what it is, in attributes without annotations: `protects = ("update",)`,
     `neutral = {"scale": 0.0}`, `strong = {"scale": 1.0}`; see `PluginRow` in clients/catalogue.py.
+
+    Args:
+        The fields of your dataclass. They are the options that people type.
+
+    Example:
+        >>> import torch
+        >>> from dataclasses import dataclass
+        >>> from fedpriv import PrivacyPlugin
+        >>> @dataclass(frozen=True)
+        ... class Halved(PrivacyPlugin):
+        ...     def on_update(self, update, job):
+        ...         return {name: value / 2 for name, value in update.items()}
+        >>> Halved().on_update({"w": torch.tensor([4.0])}, job=None)
+        {'w': tensor([2.])}
     """
 
     def on_setup(self, job: Job) -> Job:

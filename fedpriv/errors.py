@@ -16,7 +16,21 @@ FedprivError
 
 
 class FedprivError(Exception):
-    """Anything fedpriv reports in one message, without a traceback."""
+    """Anything that fedpriv reports in one message, without a traceback.
+
+    `exit_code` is what the command line ends with.
+
+    Args:
+        message: The value, the rule that it breaks, and the way out.
+
+    Example:
+        >>> from fedpriv import FedprivError, read
+        >>> try:
+        ...     read("quickstrat")
+        ... except FedprivError as error:
+        ...     print(error.exit_code)
+        2
+    """
 
     exit_code = 3
 

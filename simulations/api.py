@@ -1,11 +1,12 @@
-"""fedpriv from Python and from notebooks: run a scenario, get tables back."""
+"""fedpriv from Python and from notebooks: run, attack, sweep and audit, and get tables back."""
 
 import html
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from rich.console import Console
@@ -20,10 +21,27 @@ from fedpriv.runfolder import RunFolder, new_folder
 from fedpriv.scenario import Scenario, from_tables, merged, parsed_setting, read
 from fedpriv.simulations.variants import nested
 
+if TYPE_CHECKING:
+    from torch import nn
+
+    from fedpriv.simulations.judging.judge import Judged
+
+Settings = Mapping[str, Any] | Sequence[str]  # {"training.lr": 0.1} or ["training.lr=0.1"]
+
 
 @dataclass(frozen=True)
 class RunResult:
-    """A finished run, or the variants of one: its tables, its verdict and its page."""
+    """A finished run, or the variants of one: its tables, its verdict and its page.
+
+    Args:
+        folder: The run folder. The result reads it anew each time it is asked.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from fedpriv import RunResult
+        >>> RunResult(Path("runs/mine")).report.name
+        'report.html'
+    """
 
     folder: Path
 
@@ -72,7 +90,7 @@ class RunResult:
 def run(
     scenario: str | Scenario = "quickstart",
     *,
-    settings: Mapping[str, Any] | Sequence[str] = (),
+    settings: Settings = (),
     profile: str | None = None,
     out: Path | str | None = None,
     resume: bool = False,
@@ -81,7 +99,26 @@ def run(
 ) -> RunResult:
     """Run a scenario end to end, as `fedpriv run` does: train, observe, attack, score, report.
 
-    `settings` overrides single keys: `{"training.lr": 0.1}` or `["training.lr=0.1"]`.
+    A gate is not checked here. Look at `result.verdict` and `result.scores`.
+
+    Args:
+        scenario: The name of a built-in scenario, a TOML file, or a Scenario.
+        settings: Keys to override: `{"training.lr": 0.1}` or `["training.lr=0.1"]`.
+        profile: One of the scenario's profiles.
+        out: The run folder. Default: `runs/<name>-<time>`.
+        resume: Continue the run in `out`.
+        ray_address: Join this Ray cluster.
+        quiet: Print no progress.
+
+    Returns:
+        The result, with `rounds` and `scores` as pandas tables, `verdict` and `report`.
+
+    Example:
+        >>> from fedpriv import run
+        >>> small = {"data.name": "synthetic", "federation.clients": 2, "federation.rounds": 1}
+        >>> result = run("quickstart", settings=small, out="runs/small", quiet=True)
+        >>> list(result.rounds["round"])
+        [1]
     """
     from fedpriv.simulations.federation.progress import show_on
     from fedpriv.simulations.pipeline import run_all
@@ -94,14 +131,166 @@ def run(
 
 
 def load(folder: Path | str) -> RunResult:
-    """The result in a run folder."""
+    """The result of a run that is on disk already.
+
+    Args:
+        folder: A run folder, or the folder of an audit.
+
+    Example:
+        >>> from fedpriv import load
+        >>> load("runs/nowhere")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        fedpriv.errors.BadFolder: 'runs/nowhere' is no folder; ...
+    """
     read_material([Path(folder)])
     return RunResult(Path(folder))
 
 
+def audit(
+    scenario: str | Scenario = "quickstart",
+    *,
+    minutes: float = 10.0,
+    fail_if: Sequence[str] = (),
+    settings: Settings = (),
+    profile: str | None = None,
+    out: Path | str | None = None,
+    quiet: bool = False,
+) -> dict[str, Any]:
+    """Find out whether a federation leaks and which defence stops it, as `fedpriv audit` does.
+
+    Args:
+        scenario: The name of a built-in scenario, a TOML file, or a Scenario.
+        minutes: The time that the audit may take.
+        fail_if: Gates such as `psnr>20`. Default: the scenario's `[gate]`, or else `psnr>20`.
+        settings: Keys to override: `{"training.lr": 0.1}` or `["training.lr=0.1"]`.
+        profile: One of the scenario's profiles.
+        out: The folder. Default: `runs/audit-<name>-<time>`.
+        quiet: Print no progress.
+
+    Returns:
+        What `verdict.json` holds: `passed`, `gates`, `attacked` and `crossed` (numbers of scores),
+        `clients` (a verdict for each), `defences` (what was tried), `cheapest`, `left-out`,
+        `minutes` and `report` (the page).
+
+    Example:
+        >>> from fedpriv import audit
+        >>> small = {"data.name": "synthetic", "model.name": "mlp", "federation.clients": 2}
+        >>> found = audit("quickstart", minutes=0.02, settings=small, out="runs/audit", quiet=True)
+        >>> found["gates"]
+        ['psnr>20']
+    """
+    from fedpriv.simulations.audit import audit as audited
+
+    chosen = scenario_of(scenario, settings, profile)
+    place = RunFolder(Path(out)) if out is not None else new_folder(f"audit-{chosen.name}")
+    console = Console(file=sys.stderr, quiet=quiet)
+    return audited(chosen, place, minutes=minutes, fail_if=fail_if, console=console)
+
+
+def sweep(
+    scenario: str | Scenario,
+    *,
+    settings: Settings = (),
+    profile: str | None = None,
+    out: Path | str | None = None,
+    resume: bool = False,
+    ray_address: str | None = None,
+    workers: int | None = None,
+) -> dict[str, Any]:
+    """Train and attack a grid of defences on Ray, as `fedpriv sweep` does.
+
+    Args:
+        scenario: The name of a built-in scenario, a TOML file, or a Scenario; it needs `[sweep]`.
+        settings: Keys to override: `{"sweep.victims": 4}` or `["sweep.victims=4"]`.
+        profile: One of the scenario's profiles.
+        out: The sweep folder. Default: `runs/<name>-<time>`.
+        resume: Do only the cells that `out` lacks.
+        ray_address: Join this Ray cluster.
+        workers: How many cells at a time on this machine. Default: its cores.
+
+    Returns:
+        `folder`, `rows` (one for each cell; `error` says why one failed), `cap` (the CAP table),
+        `scores` (one row for each victim and claim) and `report` (the page).
+
+    Example:
+        >>> from fedpriv import sweep
+        >>> sweep("quickstart")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        fedpriv.errors.BadScenario: Scenario 'quickstart' has no [sweep]; ...
+    """
+    from fedpriv.simulations.sweep.sweep import sweep as swept
+    from fedpriv.sweepfolder import SweepFolder
+
+    chosen = scenario_of(scenario, settings, profile)
+    place = Path(out) if out is not None else new_folder(chosen.name).path
+    return swept(
+        chosen, SweepFolder(place), resume=resume, ray_address=ray_address, workers=workers
+    )
+
+
+def attack(
+    evidence: Path | str,
+    attacks: Sequence[str] = ("dlg",),
+    *,
+    options: Mapping[str, Any] | None = None,
+    model: "nn.Module | str | None" = None,
+    facts: Mapping[str, Any] | None = None,
+    truth: Path | str | None = None,
+    out: Path | str | None = None,
+    victims: int | None = None,
+) -> "Judged":
+    """Attack what any Flower app recorded, as `fedpriv attack` does.
+
+    Args:
+        evidence: A run folder, or a folder that `record_to` wrote.
+        attacks: Names of attacks, or `pkg.module:Name`.
+        options: Options of all these attacks: `{"steps": 100}`.
+        model: The model that clients train: a module, or `pkg.module:Net`. A run folder needs none.
+        facts: Facts that the recording lacks: `{"lr": 0.1}`.
+        truth: The folder where clients kept their samples. Without it a stranger's recording has
+            no scores; a run folder has its own.
+        out: Where the claims go. Default: beside the evidence.
+        victims: At most so many victims of each round.
+
+    Returns:
+        An object with `rows` (the scores, as in scores.csv), `failures` (attacks that broke down)
+        and `partial` (whether work was cut short).
+
+    Example:
+        >>> import torch
+        >>> from fedpriv import Observation, attack
+        >>> net = torch.nn.Linear(4, 2)
+        >>> sent = net.state_dict()
+        >>> net(torch.tensor([[0.1, 0.2, 0.3, 0.4]])).logsumexp(1).backward()
+        >>> gradient = {name: value.grad for name, value in net.named_parameters()}
+        >>> seen = Observation.of_gradient(sent, gradient, classes=2, input_shape=(4,))
+        >>> folder = seen.save("seen").parent
+        >>> found = attack(folder, ["linear"], model=net)
+        >>> found.failures
+        []
+    """
+    from fedpriv.scenario.sections import Attack
+    from fedpriv.simulations.judging.judge import scored_claims
+    from fedpriv.simulations.judging.recordings import facts_from, of_stranger, opened, truths_in
+
+    where = Path(evidence)
+    lines = [f"{key}={json.dumps(value)}" for key, value in (facts or {}).items()]
+    if model is None or isinstance(model, str):
+        recording, place = opened(where, model, lines)
+    else:
+        recording, place = of_stranger(where, model, facts_from(lines)), RunFolder(where.parent)
+    chosen = [Attack(name=name, victims=victims, options=options or {}) for name in attacks]
+    return scored_claims(
+        recording,
+        chosen,
+        RunFolder(Path(out)) if out is not None else place,
+        truth_of=truths_in(Path(truth)) if truth is not None else None,
+    )
+
+
 def scenario_of(
     scenario: str | Scenario,
-    settings: Mapping[str, Any] | Sequence[str] = (),
+    settings: Settings = (),
     profile: str | None = None,
 ) -> Scenario:
     """A scenario with some keys overridden."""

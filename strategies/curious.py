@@ -15,7 +15,19 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Exchange:
-    """One node's part in a round: the message it got and the one it answered with."""
+    """One node's part in a round: the message it got and the one it answered with.
+
+    Args:
+        round: The server round.
+        node: Flower's node id.
+        sent: The message that the server sent.
+        reply: The message that came back.
+
+    Example:
+        >>> from fedpriv import Exchange
+        >>> [name for name in Exchange.__dataclass_fields__]
+        ['round', 'node', 'sent', 'reply']
+    """
 
     round: int
     node: int  # Flower's node id
@@ -27,9 +39,20 @@ Observe = Callable[[Exchange], None]
 
 
 class Curious(Wrapper):
-    """Any strategy, with an observer of every exchange: `Curious(FedAvg(), record_to("observations/"))`.
+    """Any strategy, with an observer of every exchange.
 
     It follows the protocol. Whatever goes wrong while observing is logged and touches nothing else.
+
+    Args:
+        strategy: The strategy that does the work.
+        observe: Called with an Exchange for every reply, before replies are aggregated.
+
+    Example:
+        >>> from flwr.serverapp.strategy import FedAvg
+        >>> from fedpriv import Curious, record_to
+        >>> strategy = Curious(FedAvg(), record_to("observations/", lr=0.1))
+        >>> type(strategy.inner).__name__
+        'FedAvg'
     """
 
     def __init__(self, strategy: Strategy, observe: Observe) -> None:

@@ -118,8 +118,20 @@ def record_to(
 ) -> Recorder:
     """An observer for Curious that writes what it sees into `folder`.
 
-    `facts` are those of an Observation, what your clients are told to do: lr, optimiser, momentum,
-    batch_size, local_steps, input_shape, mean, std, mode, … They can also be given when attacking.
+    Args:
+        folder: Where the evidence goes.
+        rounds: Which rounds to record: a function of the round.
+        sample: At most so many nodes of a round.
+        max_bytes: Record no more when the folder has reached this size.
+        facts: Facts of an Observation, what your clients are told to do: lr, optimiser, momentum,
+            batch_size, local_steps, input_shape, mean, std, mode, … They can also be given when
+            attacking.
+
+    Example:
+        >>> from fedpriv import record_to
+        >>> recorder = record_to("observations/", rounds=lambda number: number <= 3, lr=0.1)
+        >>> recorder.rounds(5)
+        False
     """
     return Recorder(
         folder,

@@ -46,7 +46,10 @@ class ByDifference:
 
 
 class ByRow:
-    """Every row as it is; one that other rows agree with is one sample: a mixture is never met twice."""
+    """Reads every row as it is. Rows that give the same features hold one sample.
+
+    A row that holds the sum of several samples agrees with no other row.
+    """
 
     def parts(self, gradient: Tensor, sent: Tensor) -> Tensor:
         return gradient

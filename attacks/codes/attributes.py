@@ -1,4 +1,4 @@
-"""Attribute thieves: private attributes and identity features read off codes (ARS eq. 13; ARL eq. 10)."""
+"""Attacks that read private attributes and identity features off codes (ARS eq. 13; ARL eq. 10)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -38,10 +38,22 @@ class Public:
 class Claim:
     """What an attack says about V victims; the leading axis of every tensor is the victim.
 
-    `names` are the names of the evidence, `<round>-<node>`. `partial` means that the attack was told to
-    stop before it had finished. `places` (V, B) are the positions of the samples meant, in the order of
-    the victim's own samples; without them a batch is claimed in any order. `found` holds what the attack
-    found besides as tensors, `extra` as plain numbers and texts.
+    A class of its own for a new kind of claim sets `kind` and `gives`, and overrides `views` and
+    `blind`.
+
+    Args:
+        names: The names of the evidence, `<round>-<node>`.
+        seconds: How long the attack took for all victims together.
+        partial: Whether the attack was told to stop before it had finished.
+        places: (V, B) the positions of the samples meant, in the order of the victim's own samples.
+            Without them a batch is claimed in any order.
+        found: What the attack found besides, as tensors.
+        extra: What the attack found besides, as plain numbers and texts.
+
+    Example:
+        >>> from fedpriv import Claim
+        >>> Claim(names=("1-0", "1-3"), seconds=4.0).of(1).names
+        ('1-3',)
     """
 
     kind: ClassVar[str] = ""
@@ -115,9 +127,18 @@ class Claim:
 class Reconstruction(Claim):
     """The claim "these were the samples": guesses for V victims with B samples each.
 
-    `x` (V, B, …) lies in the model's input space (normalised), `labels` (V, B) are class indices
-    (V, 0 where none are claimed), `loss` (V,) is what the attack minimised, so that guesses can be ranked
-    without the truth. `mean` and `std` undo the normalisation.
+    Args:
+        x: The guesses (V, B, …) as the model takes them (normalised).
+        labels: Class indices (V, B); (V, 0) where none are claimed.
+        loss: (V,) what the attack minimised, which ranks guesses without the truth.
+        mean, std: The normalisation, a number for each channel.
+
+    Example:
+        >>> import torch
+        >>> from fedpriv import Reconstruction
+        >>> x, labels = torch.rand(1, 2, 3, 8, 8), torch.tensor([[4, 7]])
+        >>> Reconstruction(x=x, labels=labels, loss=torch.zeros(1), names=("1-0",)).pixels.shape
+        torch.Size([1, 2, 3, 8, 8])
     """
 
     kind: ClassVar[str] = "sample"
@@ -173,7 +194,20 @@ class Reconstruction(Claim):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Attribute(Claim):
-    """The claim "the private attribute of these samples is …": class indices `guess` (V, N)."""
+    """The claim "the private attribute of these samples is …".
+
+    Args:
+        guess: Class indices (V, N).
+        attribute: The attribute's name.
+        classes: How many classes it has.
+
+    Example:
+        >>> import torch
+        >>> from fedpriv import Attribute
+        >>> claim = Attribute(guess=torch.tensor([[1, 0]]), attribute="sex", classes=2)
+        >>> claim.kind
+        'attribute'
+    """
 
     kind: ClassVar[str] = "attribute"
     gives: ClassVar[tuple[str, ...]] = ("attribute",)
@@ -195,7 +229,17 @@ class Attribute(Claim):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Features(Claim):
-    """The claim "these are the identity features of the samples": `guess` (V, N, F) (ARL eq. 10)."""
+    """The claim "these are the identity features of the samples" (ARL eq. 10).
+
+    Args:
+        guess: The features (V, N, F).
+
+    Example:
+        >>> import torch
+        >>> from fedpriv import Features
+        >>> Features(guess=torch.zeros(1, 2, 16)).gives
+        ('features',)
+    """
 
     kind: ClassVar[str] = "features"
     gives: ClassVar[tuple[str, ...]] = ("features",)

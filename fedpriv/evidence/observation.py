@@ -20,8 +20,31 @@ _TENSORS = ("model", "sent", "received")
 class Observation:
     """What was sent, what came back, and the facts of the protocol; never the truth.
 
-    `input_shape` is that of one sample, `mean` and `std` are those of the normalisation that clients
-    apply, `dropout` is the rate the model trains with, `node` names the client (its partition).
+    Args:
+        sent: The weights that the server sent, by name.
+        received: The weights that came back.
+        classes: The number of classes.
+        input_shape: The shape of one sample.
+        lr: The learning rate.
+        optimiser: The client's optimiser; `momentum`, `nesterov` and `weight_decay` are its options.
+        local_steps: Steps of training in a round.
+        batch_size: Samples in a step.
+        num_examples: Samples of the client.
+        loss: The loss that clients minimise.
+        mode: Whether the model was in "train" or "eval" mode.
+        dropout: The rate that the model trains with.
+        mean, std: The normalisation that clients apply, a number for each channel.
+        round: The server round.
+        node: The client's name; in a simulation its partition.
+        model: The architecture. Its own weights are never used.
+
+    Example:
+        >>> import torch
+        >>> from fedpriv import Observation
+        >>> sent, received = {"w": torch.tensor([1.0])}, {"w": torch.tensor([0.5])}
+        >>> seen = Observation(sent=sent, received=received, classes=2, input_shape=(4,), lr=0.1)
+        >>> seen.gradient["w"].tolist()
+        [5.0]
     """
 
     sent: State

@@ -18,7 +18,22 @@ _SENT, _SHARED = "sent", "shared"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Release:
-    """What one party shared, and the encoder that it was sent; never its samples."""
+    """What one party shared, and the encoder that it was sent; never its samples.
+
+    Args:
+        shared: The codes, and the encoder where the party published its own.
+        sent: The weights of the encoder that the party was sent.
+        round: The server round.
+        node: The party's name; in a simulation its partition.
+
+    Example:
+        >>> import torch
+        >>> from fedpriv import Release
+        >>> from fedpriv.codes.release import Shared
+        >>> z, test, ids = torch.zeros(5, 8), torch.zeros(2, 8), torch.arange(2)
+        >>> Release(shared=Shared(z, test, ids), node=2).name
+        '1-2'
+    """
 
     shared: Shared
     sent: State = field(default_factory=dict)

@@ -21,13 +21,25 @@ def pictures(truth: Tensor) -> bool:
 
 @dataclass(frozen=True)
 class Metric:
-    """`metric(guess, truth)` gives one value a sample, (N,).
+    """How near a guess comes to the truth: `metric(guess, truth)` gives one value a sample, (N,).
 
-    `of` names what of a claim is compared: "sample" are pictures in [0, 1] or rows of other data,
-    "trained" the same against what the client trained on, "input" what the model sees, "labels", "owner",
-    "attribute", "features" and so on (see Claim.views). `leaks` is the way that means leakage, `said` how
-    people write the name, `bound` the worst that is allowed where nobody sets a gate, `fits` whether
-    it can compare such truths.
+    Args:
+        compare: The function behind it, from guess and truth (N, …) to values (N,).
+        leaks: The side that means leakage: "high" or "low" values.
+        unit: What stands behind a value, such as "dB".
+        of: What of a claim is compared. "sample" are pictures in [0, 1] or rows of other data,
+            "trained" the same against what the client trained on, "input" what the model sees;
+            others are "labels", "owner", "attribute", "features" (see Claim.views).
+        said: How people write the name. Default: the name itself.
+        bound: The worst value that is allowed where nobody sets a gate; None for no bound.
+        fits: Whether it can compare truths of this shape.
+
+    Example:
+        >>> import torch
+        >>> from fedpriv import Metric
+        >>> exact = Metric(lambda guess, truth: (guess == truth).float(), "high", of="labels")
+        >>> exact(torch.tensor([3, 1]), torch.tensor([3, 2])).tolist()
+        [1.0, 0.0]
     """
 
     compare: Compare

@@ -180,7 +180,8 @@ def _judged(settings: Search, names: list[str], values: Values) -> Scores:
         found = values(close, "accuracy", until)
         scores |= dict(zip(close, found.tolist(), strict=True))
         threshold = _threshold(settings, completed([scores[name] for name in names]))
-        moves_too = settings.threshold is None  # a quantile shares the luck of the rounds
+        # A quantile comes from the same rounds, so its error is correlated with the scores.
+        moves_too = settings.threshold is None
         open_ = may_cross(found, threshold, settings.doubts, moves_too).tolist()
         close = [name for name, stays in zip(close, open_, strict=True) if stays]
         if not close:

@@ -18,7 +18,18 @@ def builtin() -> dict[str, Path]:
 
 
 def read(name: str, settings: Iterable[str] = (), profile: str | None = None) -> Scenario:
-    """The scenario in a TOML file or of a built-in name, with `--set` overrides applied last."""
+    """The scenario in a TOML file or of a built-in name, with overrides applied last.
+
+    Args:
+        name: A built-in name (`fedpriv scenarios`) or the path of a TOML file.
+        settings: Overrides as after `--set`: `training.lr=0.1`.
+        profile: One of the scenario's profiles.
+
+    Example:
+        >>> from fedpriv import read
+        >>> read("quickstart", ["federation.rounds=3"]).federation.rounds
+        3
+    """
     tables = tables_of(name)
     profiles = tables.pop("profiles", {})
     if profile is not None:

@@ -29,7 +29,34 @@ RENAMED = {"audit": "keep-truth"}  # keys of run folders written by earlier vers
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """All that a run is: the sections of the TOML file, key for key."""
+    """All that a run is: the sections of the TOML file, key for key.
+
+    Args:
+        name: What run folders and pages call it.
+        summary: What it is, in one line.
+        paper: Where it comes from.
+        seed: The seed of everything that is drawn in a simulation.
+        keep_truth: Whether clients write the samples they used to their own disk. None: if there
+            are attacks, which need the truth for their scores.
+        data: Which data, from where, and who gets what.
+        model: The model that clients train, by name, with its options.
+        training: How a client trains in one round.
+        federation: Who takes part, for how long, and on what.
+        strategy: Options of the strategy that `federation.strategy` names.
+        representation: Settings for a federation that shares codes instead of updates.
+        plugins: The defences of the clients, in the order in which they act.
+        attacks: The attacks on what was recorded.
+        malicious: A server that changes what it sends.
+        gate: The worst value allowed, by metric.
+        variants: Rows of a comparison, each with the settings in which it differs.
+        defences: The mechanisms that a sweep compares.
+        sweep: The grid of a sweep.
+
+    Example:
+        >>> from fedpriv import Scenario
+        >>> Scenario(name="mine", seed=7).federation.clients
+        10
+    """
 
     name: str = "unnamed"
     summary: str = ""

@@ -20,7 +20,8 @@ def attack(
         list[str] | None, typer.Option("--attack", help="Which attack. Repeatable.")
     ] = None,
     options: Annotated[
-        list[str] | None, typer.Option("--option", help="Of the attacks: steps=100. Repeatable.")
+        list[str] | None,
+        typer.Option("--option", help="An option of the attacks: steps=100. Repeatable."),
     ] = None,
     model: Annotated[
         str | None, typer.Option(help="The model that clients train: pkg.module:Net.")
@@ -30,10 +31,12 @@ def attack(
         typer.Option("--set", help="A fact the recording lacks: lr=0.1. Repeatable."),
     ] = None,
     truth: Annotated[
-        Path | None, typer.Option(help="What clients kept in an audit; without it, no scores.")
+        Path | None,
+        typer.Option(help="The folder of samples that clients kept. Without it, no scores."),
     ] = None,
     folder: Annotated[
-        Path | None, typer.Option("--out", help="Where guesses go [default: beside them].")
+        Path | None,
+        typer.Option("--out", help="Where claims go. Default: beside the observations."),
     ] = None,
     victims: Annotated[int | None, typer.Option(help="At most so many of each round.")] = None,
     fail_if: Annotated[

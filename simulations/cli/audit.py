@@ -14,26 +14,26 @@ out, err = Console(), Console(stderr=True)
 
 def audit(
     scenario: Annotated[
-        str | None, typer.Argument(help="A built-in name or a TOML file [default: quickstart].")
+        str | None, typer.Argument(help="A built-in name or a TOML file. Default: quickstart.")
     ] = None,
     minutes: Annotated[float, typer.Option(help="The time the audit may take.")] = 10.0,
     fail_if: Annotated[
         list[str] | None,
         typer.Option(
-            help="Exit with 1 when this is crossed [default: the scenario's gate, else psnr>20]."
-            " Repeatable."
+            help="Exit with 1 when this is crossed. Repeatable. Default: the scenario's gate, "
+            "else psnr>20."
         ),
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Override: training.lr=0.1. Repeatable.")
     ] = None,
     folder: Annotated[
-        Path | None, typer.Option("--out", help="Folder [default: runs/audit-<name>-<time>].")
+        Path | None, typer.Option("--out", help="Folder. Default: runs/audit-<name>-<time>.")
     ] = None,
     profile: Annotated[str | None, typer.Option(help="One of the scenario's profiles.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Find out in one go whether a federation leaks, and which defence would stop it."""
+    """Find out whether a federation leaks, and which defence would stop it."""
     from fedpriv.errors import GateCrossed
     from fedpriv.runfolder import RunFolder, new_folder
     from fedpriv.scenario import read

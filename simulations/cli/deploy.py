@@ -84,7 +84,7 @@ def run(
         list[str] | None, typer.Option("--set", help="Override: training.lr=0.1. Repeatable.")
     ] = None,
     target: Annotated[
-        Path | None, typer.Option("--out", help="Run folder [default: runs/<name>-<time>].")
+        Path | None, typer.Option("--out", help="Run folder. Default: runs/<name>-<time>.")
     ] = None,
     profile: Annotated[str | None, typer.Option(help="One of the scenario's profiles.")] = None,
     resume: Annotated[bool, typer.Option(help="Continue the run in --out.")] = False,

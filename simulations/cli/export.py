@@ -17,7 +17,9 @@ def export(
     to: Annotated[Target, typer.Option(help="Where the run goes.")],
     out: Annotated[
         str | None,
-        typer.Option(help="A folder, or for MLflow a tracking address [default: by target]."),
+        typer.Option(
+            help="A folder, or for MLflow a tracking address. Default: tensorboard, mlruns."
+        ),
     ] = None,
     experiment: Annotated[str, typer.Option(help="MLflow's experiment.")] = "fedpriv",
 ) -> None:

@@ -22,7 +22,9 @@ def preflight(
         list[str] | None,
         typer.Option("--set", help="A fact the recording lacks: lr=0.1. Repeatable."),
     ] = None,
-    truth: Annotated[Path | None, typer.Option(help="What clients kept in an audit.")] = None,
+    truth: Annotated[
+        Path | None, typer.Option(help="The folder of samples that clients kept.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Say whether an attack can work here, and if not, which condition fails."""

@@ -9,7 +9,7 @@ import typer
 def report(
     folders: Annotated[list[Path], typer.Argument(help="Run folders, or the folder of a sweep.")],
     out: Annotated[
-        Path | None, typer.Option(help="The page [default: report.html in the first folder].")
+        Path | None, typer.Option(help="The page. Default: report.html in the first folder.")
     ] = None,
 ) -> None:
     """Make one self-contained HTML page of runs or of a sweep."""

@@ -16,13 +16,13 @@ WIDE = 160  # columns: a table of many figures is scrolled, not cut
 
 def run(
     scenario: Annotated[
-        str | None, typer.Argument(help="A built-in name or a TOML file [default: quickstart].")
+        str | None, typer.Argument(help="A built-in name or a TOML file. Default: quickstart.")
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Override: training.lr=0.1. Repeatable.")
     ] = None,
     folder: Annotated[
-        Path | None, typer.Option("--out", help="Run folder [default: runs/<name>-<time>].")
+        Path | None, typer.Option("--out", help="Run folder. Default: runs/<name>-<time>.")
     ] = None,
     profile: Annotated[str | None, typer.Option(help="One of the scenario's profiles.")] = None,
     resume: Annotated[bool, typer.Option(help="Continue the run in --out.")] = False,

@@ -42,9 +42,18 @@ def search(
     rounds: Annotated[int, typer.Option(help="Batches an accuracy score rests on.")] = 10,
     points: Annotated[int, typer.Option(help="Interpolation points of a privacy score.")] = 10,
     longest: Annotated[int, typer.Option(help="Transformations in a policy, at most.")] = 3,
-    layerwise: Annotated[bool, typer.Option(help="Mean of layers' cosines, as released.")] = False,
-    trapezoid: Annotated[bool, typer.Option(help="Trapezoids, as released.")] = False,
-    share: Annotated[float, typer.Option(help="Of the training data, for the model.")] = 0.1,
+    layerwise: Annotated[
+        bool,
+        typer.Option(
+            help="Take the mean of the layers' cosines, as the paper's released code does."
+        ),
+    ] = False,
+    trapezoid: Annotated[
+        bool, typer.Option(help="Use the trapezoid rule, as the paper's released code does.")
+    ] = False,
+    share: Annotated[
+        float, typer.Option(help="The share of the training data that the model is trained on.")
+    ] = 0.1,
     epochs: Annotated[int, typer.Option(help="Epochs on that share.")] = 50,
     verify: Annotated[
         str | None, typer.Option(help="Attack some candidates: does the score foretell the PSNR?")
@@ -54,18 +63,22 @@ def search(
     evolve: Annotated[
         bool, typer.Option(help="Breed candidates from the best so far; fewer of them do.")
     ] = False,
-    in_full: Annotated[bool, typer.Option(help="Score every candidate in full: no race.")] = False,
-    seed: Annotated[int, typer.Option(help="Of all that is drawn.")] = 0,
+    in_full: Annotated[
+        bool, typer.Option(help="Score every candidate in full, without dropping any early.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="The seed of everything that is drawn.")] = 0,
     root: Annotated[str | None, typer.Option(help="Folder of the data.")] = None,
     file: Annotated[Path, typer.Option("--out", help="Where the result goes.")] = Path(
         "policies.json"
     ),
     workers: Annotated[int, typer.Option(help="Processes on this machine.")] = 1,
     ray_address: Annotated[str | None, typer.Option(help="Join this Ray cluster.")] = None,
-    gpus_per_worker: Annotated[float, typer.Option(help="GPUs, or a share of one, each.")] = 0.0,
+    gpus_per_worker: Annotated[
+        float, typer.Option(help="GPUs of each worker; a fraction shares one.")
+    ] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Search transformation policies that blind gradient inversion (ATS).
+    """Search for transformation policies that stop gradient inversion (ATS).
 
     A search that was stopped goes on when the same command is given again.
     """

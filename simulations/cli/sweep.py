@@ -21,13 +21,13 @@ def sweep(
         list[str] | None, typer.Option("--set", help="Override: sweep.victims=4. Repeatable.")
     ] = None,
     folder: Annotated[
-        Path | None, typer.Option("--out", help="Sweep folder [default: runs/<name>-<time>].")
+        Path | None, typer.Option("--out", help="Sweep folder. Default: runs/<name>-<time>.")
     ] = None,
     profile: Annotated[str | None, typer.Option(help="One of the scenario's profiles.")] = None,
     resume: Annotated[bool, typer.Option(help="Do only the cells --out lacks.")] = False,
     ray_address: Annotated[str | None, typer.Option(help="Join this Ray cluster.")] = None,
     workers: Annotated[
-        int | None, typer.Option(help="Cells at a time on this machine [default: its cores].")
+        int | None, typer.Option(help="Cells at a time on this machine. Default: its cores.")
     ] = None,
     fail_if: Annotated[
         list[str] | None,

@@ -52,7 +52,7 @@ class Correlation:
 
 
 def correlation(x: Sequence[float], y: Sequence[float], seed: int = 0) -> Correlation:
-    """How surely one tells the other; nan where one of them is the same for all."""
+    """Pearson's correlation with a bootstrap interval; nan if one of the inputs is constant."""
     pairs = np.array([x, y], dtype=float)
     if (pairs.std(1) == 0).any():
         return Correlation(*[float("nan")] * 3)
