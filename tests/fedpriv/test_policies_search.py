@@ -9,7 +9,7 @@ from torch import nn
 
 from fedpriv.errors import BadFolder, BadOption, WorkFailed
 from fedpriv.policies import Policy
-from fedpriv.policies.figure import draw
+from fedpriv.report.search_figures import draw
 from fedpriv.policies.journal import Journal, Task
 from fedpriv.policies.policy_set import Candidate, PolicySet
 from fedpriv.policies.race import completed, leaders, may_cross, stages
