@@ -222,7 +222,11 @@ def verdict_of_sweep(grid: Grid) -> Verdict:
     second = (
         f"The best reconstruction, {what.shown(worst['leak'])}, came from {worst['setting']} with the "
         f"attack {worst['attack']}"
-        + (f"; without a defence it was {what.shown(bare['leak'].max())}." if len(bare) else ".")
+        + (
+            f"; without a defence it was {what.shown(_worst(bare['leak'], what))}."
+            if len(bare)
+            else "."
+        )
     )
     return Verdict(light, (first, second, _price(sure if len(sure) else holds, bare)))
 

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 import torch
 
@@ -34,15 +33,15 @@ def make_run(tmp_path: Path) -> MakeRun:
                 for node in range(3):
                     value = psnr - node - (attack != "dlg")
                     row = {"run": name, "round": number, "node": node, "attack": attack}
-                    rows.append(row | {"psnr": value, "ssim": value / 40, "sample": node})
+                    rows.append(row | {"psnr": value, "ssim": value / 40, "victim": node})
                     x = torch.full((1, 1, 1, 6, 6), 0.3 * node)
                     guess = {"labels": torch.zeros(1, 1), "loss": torch.zeros(1)}
-                    place = folder.attacks / attack / f"{number}-{node}.npz"
-                    Reconstruction(x=x + 0.05, **guess).save(place)
+                    found = Reconstruction(x=x + 0.05, names=(f"{number}-{node}",), **guess)
+                    found.save(folder.claim_file(attack, f"{number}-{node}"))
                     same = {"x": x[0], "trained": x[0], "y": torch.zeros(1), "clean": 1.0}
                     about = {"indices": torch.tensor([node]), "round": number, "node": node}
                     Truth(**same, **about, added=0.0).save(folder.truth)
-        pd.DataFrame(rows).to_csv(folder.scores_file, index=False)
+        folder.write_scores(rows)
         return folder
 
     return make

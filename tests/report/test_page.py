@@ -1,6 +1,7 @@
 """The page: it says what the numbers say, needs nothing from outside and shows names as text."""
 
 import json
+import math
 import re
 from html.parser import HTMLParser
 
@@ -11,6 +12,7 @@ import torch
 from fedpriv.errors import BadFolder
 from fedpriv.evidence.claims import Reconstruction
 from fedpriv.evidence.truth import Truth
+from fedpriv.metrics.images import CEILING
 from fedpriv.report.charts import accuracy_by_round, leakage_by_round
 from fedpriv.report.figures import save_grid
 from fedpriv.report.gallery import Pairs, picture_uri, tiles
@@ -113,9 +115,9 @@ def test_charts_are_plotly_figures(make_run):
 
 def test_a_perfect_copy_has_a_number(make_run):
     folder = make_run()
-    text = folder.scores_file.read_text().replace("30.0", "inf")
-    folder.scores_file.write_text(text)
-    assert "reached 60.0 dB" in page_of(read_material([folder.path]))
+    rows = folder.scores().replace({"psnr": {30.0: math.inf}}).to_dict("records")
+    folder.write_scores(rows)
+    assert f"reached {CEILING:.1f} dB" in page_of(read_material([folder.path]))
 
 
 def test_a_folder_of_variants_is_its_runs(make_run):
@@ -162,8 +164,8 @@ def test_the_gallery_pairs_a_guess_with_its_sample(tmp_path, make_run):
     Truth(x=x, trained=1 - x, indices=torch.tensor([5, 9]), **truth).save(folder.truth)
     guess = torch.stack([white, black])[None]  # a batch comes back in any order
     found = Reconstruction(x=guess, labels=torch.zeros(1, 2), loss=torch.zeros(1))
-    found.save(folder.attacks / "dlg" / "1-0.npz")
-    row = pd.Series({"round": 1, "node": 0, "attack": "dlg", "sample": 9})
+    found.save(folder.claim_file("dlg", "1-0"))
+    row = pd.Series({"round": 1, "node": 0, "attack": "dlg", "victim": 9})
     parts = dict(Pairs(folder).of(row))
     pictures = {word: picture_uri(p.numpy()) for word, p in (("black", black), ("white", white))}
     assert parts == {
@@ -179,14 +181,15 @@ def test_where_only_a_picture_was_saved_it_is_shown(make_run):
     folder = make_run()
     for path in folder.attacks.rglob("*.npz"):
         path.unlink()
-    save_grid(folder.attacks / "dlg" / "3-1.png", [torch.zeros(2, 1, 6, 6)] * 2)
-    (tile,) = tiles(read_material([folder.path]).runs[0], measure("psnr"), most=5)
+    save_grid(folder.picture_file("dlg", "3-1"), [torch.zeros(2, 1, 6, 6)] * 2)
+    (run,) = read_material([folder.path]).runs
+    (tile,) = tiles(run.folder, run.scores, measure("psnr"), most=5)
     assert tile.caption == "at worst PSNR 29.0 dB · SSIM 0.725 · client 1, round 3 · dlg"
     assert [word for word, _ in tile.parts] == ["samples over their reconstructions"]
 
 
 def test_what_a_scenario_ends_in_is_shown(make_run):
     folder = make_run()
-    (folder.path / "summary.csv").write_text("run,mcc,note\nplain,0.51239,\n")
+    folder.write_summary([{"run": "plain", "mcc": 0.51239, "note": ""}])
     text = page_of(read_material([folder.path]))
     assert "plain: summary" in text and "0.5124" in text

@@ -3,40 +3,40 @@
 import math
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
-from fedpriv.report.about_sweeps import finished, sweep_sections, verdict_of_sweep
+from fedpriv.report.about_sweeps import finished, measure_of, sweep_sections, verdict_of_sweep
 from fedpriv.report.page import page_of, write_report
 from fedpriv.report.reading import read_material
+from fedpriv.scenario import from_tables
+from fedpriv.sweepfolder import SweepFolder
 
 
 def sweep(folder: Path, leaks: dict[tuple[str, float, str], float], seeds: int = 1) -> Path:
     """A sweep folder; `leaks` maps defence, value and attack to the best PSNR."""
-    folder.mkdir(parents=True)
+    place = SweepFolder(folder)
+    place.begin(from_tables({"name": "s"}), resume=False)
     rows = [
         {
             "defence": defence,
             "value": value if defence != "none" else math.nan,
             "seed": seed,
-            "batch-size": 1,
+            "batch": 1,
             "attack": attack,
-            "informed": attack.endswith("-aware"),
+            "knows": defence if attack.endswith("-aware") else "",
             "accuracy": 0.9 - (0 if defence == "none" else value),
             "psnr": leak - 2,
-            "psnr-best": leak,
-            "rmse": 10 ** (-leak / 20),
+            "psnr-worst": leak,
+            "relative-error": 10 ** (-leak / 20),
             "m": math.inf if defence == "none" else 1 / value,
             "region": "red",
         }
         for (defence, value, attack), leak in leaks.items()
         for seed in range(seeds)
     ]
-    pd.DataFrame(rows).to_csv(folder / "results.csv", index=False)
-    cap = {"batch-size": 1, "attack": "dlg", "informed": False, "values": 1, "accuracy": 0.8}
-    table = pd.DataFrame([{"defence": "spn", **cap, "cap-reconstruction": 0.69}])
-    table.to_csv(folder / "cap.csv", index=False)
-    (folder / "scenario.toml").write_text('name = "s"\n')
+    place.write_results(rows)
+    cap = {"batch": 1, "attack": "dlg", "knows": "", "values": 1, "accuracy": 0.8}
+    place.write_cap([{"defence": "spn", **cap, "cap-reconstruction": 0.69}], "")
     return folder
 
 
@@ -77,7 +77,7 @@ def test_charts_and_tables_of_a_sweep(tmp_path):
 
     leaks = {("spn", a / 10, attack): 20.0 + a for a in (1, 2) for attack in ("dlg", "spn-aware")}
     (grid,) = read_material([sweep(tmp_path / "s", NONE | leaks)]).grids
-    assert len(finished(grid)) == 5
+    assert len(finished(grid, measure_of(grid))) == 5
     sections = {section.name: section for section in sweep_sections(grid, several=False)}
     assert set(sections) >= {"settings-compared", "ppc", "cap", "informed", "cells", "settings"}
     for chart in (chart for section in sections.values() for chart in section.charts):
@@ -98,8 +98,7 @@ def test_two_hundred_cells_stay_small(tmp_path):
 
 def test_an_unfinished_sweep_claims_nothing(tmp_path):
     folder = tmp_path / "s"
-    folder.mkdir()
-    (folder / "results.csv").write_text("defence,attack,error\nspn,dlg,Boom\n")
+    SweepFolder(folder).write_results([{"defence": "spn", "attack": "dlg", "error": "Boom"}])
     material = read_material([folder])
     assert verdict_of_sweep(material.grids[0]).light == "grey"
     assert "Boom" in page_of(material)

@@ -4,14 +4,16 @@ import json
 
 import pytest
 
+from fedpriv.clients.catalogue import calibrated
 from fedpriv.errors import BadOption
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables
 from fedpriv.simulations.api import load
-from fedpriv.simulations.audit import audit, battery
+from fedpriv.simulations.audit import audit
 from fedpriv.simulations.audit.battery import Cell, cells, methods_on, milestones
 from fedpriv.simulations.audit.ladder import Tried, candidates, cheapest
-from fedpriv.simulations.audit.probe import Pace, Starts, as_in_training, variant
+from fedpriv.simulations.audit.probe import Pace, cell_scenario
+from fedpriv.simulations.federation.exposure import Starts
 
 SMALL = {
     "name": "small",
@@ -38,29 +40,33 @@ def test_the_own_batch_is_not_tried_twice():
 
 
 def test_who_knows_a_plugin_attacks_it_too():
-    plugins = from_tables({**SMALL, "plugins": [{"name": "pruning", "fraction": 0.1}]}).plugins
-    labels = [method.label for method in methods_on(plugins, Cell(1, 1))]
-    assert labels == ["quick", "thorough", "pruning-aware"]
-    assert [m.label for m in methods_on((), Cell(1, 8))] == ["quick"]
+    def labels(plugins, batch):
+        scenario = from_tables({**SMALL, "plugins": plugins})
+        return [method.label for method in methods_on(scenario, Cell(1, batch))]
+
+    pruning = [{"name": "pruning", "fraction": 0.1}]
+    assert labels(pruning, 1) == ["quick", "thorough", "pruning-aware"]
+    assert labels([], 8) == ["quick"]
     noises = [{"name": "noise", "scale": 0.1}, {"name": "dp", "noise-multiplier": 1.0}]
-    plugins = from_tables({**SMALL, "plugins": noises}).plugins
-    assert [m.label for m in methods_on(plugins, Cell(1, 8))] == ["quick", "noise-aware"]
+    assert labels(noises, 8) == ["quick", "noise-aware"]
 
 
 def test_a_cell_differs_from_training_in_batch_and_steps_alone(tiny):
-    chosen = variant(tiny, Cell(3, 4), methods_on((), Cell(3, 4)))
+    chosen = cell_scenario(tiny, Cell(3, 4), methods_on(tiny, Cell(3, 4)))
     assert (chosen.training.batch_size, chosen.training.local_steps) == (4, 1)
     assert chosen.training.lr == tiny.training.lr and chosen.federation.rounds == 3
-    own = variant(tiny, Cell(3, None), ())
+    own = cell_scenario(tiny, Cell(3, None), ())
     assert own.training == tiny.training and own.keeps_truth
 
 
 def test_the_noise_of_a_cell_is_that_of_training():
     strong = from_tables({**SMALL, "plugins": [{"name": "dp", "epsilon": 1.0}]})
     weak = from_tables({**SMALL, "plugins": [{"name": "dp", "epsilon": 50.0}]})
-    noises = [as_in_training(s.plugins[0], s)["noise-multiplier"] for s in (strong, weak)]
+    noises = [calibrated(s.plugins[0], s)["noise-multiplier"] for s in (strong, weak)]
     assert noises[0] > noises[1] > 0
-    assert "epsilon" not in as_in_training(strong.plugins[0], strong)
+    assert "epsilon" not in calibrated(strong.plugins[0], strong)
+    [inside] = cell_scenario(strong, Cell(1, 1), ()).plugins
+    assert inside.options["noise-multiplier"] == noises[0] and "epsilon" not in inside.options
 
 
 def test_the_pace_says_how_many_fit():
@@ -95,7 +101,7 @@ def test_what_cannot_be_audited_is_said(tmp_path):
         audit(codes, RunFolder(tmp_path / "a"))
     with pytest.raises(BadOption, match="--minutes"):
         audit(from_tables(SMALL), RunFolder(tmp_path / "a"), minutes=0)
-    assert Starts(tmp_path).rounds == [1]
+    assert Starts(tmp_path).rounds() == [1]
 
 
 @pytest.mark.slow
@@ -114,14 +120,15 @@ def test_an_undefended_federation_fails_and_a_defended_one_passes(tmp_path, monk
     assert found["clients"]["0"]["leaks"] and found["left-out"] == []
     [loud] = found["defences"]
     assert found["cheapest"] == "loud" and loud["accuracy"] is not None and loud["attacked"] > 0
-    assert json.loads((tmp_path / "bare" / "audit.json").read_text())["gates"] == ["psnr>20"]
+    assert json.loads((tmp_path / "bare" / "verdict.json").read_text())["gates"] == ["psnr>20"]
     result = load(tmp_path / "bare")
     assert result.verdict.light == "red"
     page = result.report.read_text("utf-8")
     assert "The gate psnr&gt;20 was crossed by" in page
     assert "The cheapest defence that passes is noise(scale=10.0)" in page
 
-    monkeypatch.setattr(battery, "KNOWS", {})  # the search for a defence has used one above
+    # The search for a defence has used an attack that knows noise above.
+    monkeypatch.setattr("fedpriv.simulations.audit.battery.informed_of", lambda scenario: [])
     noisy = {**bare, "plugins": [noise], "federation": {**bare["federation"], "backend": "ray"}}
     found = audit(from_tables(noisy), RunFolder(tmp_path / "noisy"), minutes=60)
     assert found["passed"] and found["defences"] == []

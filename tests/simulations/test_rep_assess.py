@@ -4,23 +4,33 @@ import csv
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 from rich.console import Console
 
+from fedpriv.catalogue import METRICS
 from fedpriv.data.synthetic import synthetic
 from fedpriv.errors import BadFolder, BadOption
+from fedpriv.evidence.claims import Reconstruction
+from fedpriv.evidence.folder import load_folder
+from fedpriv.evidence.truth import Truth
 from fedpriv.metrics.faces import faces_like, grey, verifier
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables, merged, read
+from fedpriv.scenario.sections import Attack
+from fedpriv.simulations.checks import check_options
 from fedpriv.simulations.federation.progress import PlainLines
+from fedpriv.simulations.judging.attacking import labels_of
+from fedpriv.simulations.judging.conditions import given_to, row_of, why_not
+from fedpriv.simulations.judging.judge import judged
+from fedpriv.simulations.judging.knowledge import knowledge_of, noise_settings
+from fedpriv.simulations.judging.pareto import marked, points_in, strongest, write_pareto
+from fedpriv.simulations.judging.scoring import Judge, chosen
+from fedpriv.simulations.judging.summary import leaked
 from fedpriv.simulations.pipeline import run_all
-from fedpriv.simulations.representation.assess import applies, mean_rows, spelled
-from fedpriv.simulations.representation.knowledge import knowledge_of, noise_settings, true_masks
-from fedpriv.simulations.representation.pareto import marked, points_in, strongest, write_pareto
-from fedpriv.simulations.representation.scoring import category_hits, victims_of
-from fedpriv.simulations.representation.summary import leakage_of
 from fedpriv.simulations.variants import variants_of
+from fedpriv.sweepfolder import SweepFolder
 
 TABLES = {
     "name": "codes",
@@ -36,16 +46,16 @@ TABLES = {
         "lr": 0.01,
         "batch-size": 25,
         "victims": 20,
-        "attacks": [
-            {"name": "adversarial-decoder"},
-            {"name": "mask-reading"},
-            {"name": "attribute", "attribute": "label"},
-        ],
     },
+    "attacks": [
+        {"name": "adversarial-decoder"},
+        {"name": "mask-reading"},
+        {"name": "attribute", "attribute": "label"},
+    ],
     "variants": [
         {"name": "none"},
         {"name": "ars", "plugins": [{"name": "ars", "epsilon": 3.0}]},
-        {"name": "fedavg", "set": {"federation.strategy": "fedavg"}},
+        {"name": "fedavg", "set": {"federation.strategy": "fedavg", "attacks": []}},
     ],
 }
 
@@ -67,10 +77,10 @@ def test_every_variant_is_trained_attacked_scored_and_summed_up(finished):
     rows = table(folder / "summary.csv")
     assert [(row["run"], row["attack"]) for row in rows] == [
         ("none", "adversarial-decoder"),
-        ("none", "attribute attribute=label"),
+        ("none", "attribute"),
         ("ars", "adversarial-decoder"),
         ("ars", "mask-reading"),
-        ("ars", "attribute attribute=label"),
+        ("ars", "attribute"),
         ("fedavg", ""),
     ]
     assert all(float(row["bytes"]) > 0 and float(row["accuracy"]) > 0.2 for row in rows)
@@ -83,7 +93,14 @@ def test_scores_have_a_row_for_each_victim_and_the_curious_party_is_none(finishe
     folder, _ = finished
     rows = table(folder / "ars" / "scores.csv")
     assert {row["node"] for row in rows} == {"0", "1"}
-    assert len(rows) == 2 * 2 * 20 and all(float(row["psnr"]) > 0 for row in rows)
+    assert len(rows) == 3 * 2 * 20
+    decoded = [row for row in rows if row["claim"] == "sample"]
+    assert len(decoded) == 2 * 2 * 20 and all(float(row["psnr"]) > 0 for row in decoded)
+    read = [row for row in rows if row["claim"] == "attribute"]
+    assert {row["attribute"] for row in read} == {"label"}
+    assert all(row["attribute-hit"] in ("0", "1") and row["attribute-hit-blind"] for row in read)
+    assert {row["by"] for row in rows} == {"curious party"}
+    assert {row["knows"] for row in rows if row["attack"] == "mask-reading"} == {"ars"}
     assert (folder / "ars" / "attacks" / "mask-reading" / "1-0.png").exists()
 
 
@@ -94,29 +111,37 @@ def test_noise_makes_the_decoder_worse_and_the_mask_is_read(finished):
     assert float(rows["ars", "mask-reading"]["mask-overlap"]) > 0.5
 
 
-def test_an_assessment_is_read_back_instead_of_done_again(finished):
+def test_claims_that_are_there_are_not_made_again(finished):
     place = RunFolder(finished[0] / "none")
-    before = place.scores_file.stat().st_mtime_ns
-    rows = leakage_of(place.scenario(), place, again=False)
-    assert rows[0]["attack"] == "adversarial-decoder" and isinstance(rows[0]["mse"], float)
-    assert place.scores_file.stat().st_mtime_ns == before
+    path = place.claim_file("adversarial-decoder", "1-0")
+    before, scores = path.stat().st_mtime_ns, place.scores_file.read_text()
+    found = judged(place, place.scenario())
+    assert found.rows[0]["attack"] == "adversarial-decoder" and isinstance(
+        found.rows[0]["mse"], float
+    )
+    assert path.stat().st_mtime_ns == before and place.scores_file.read_text() == scores
+
+
+def test_an_attack_with_nothing_to_do_is_left_out_with_a_reason(finished):
+    place = RunFolder(finished[0] / "none")
+    [left] = [one for one in place.findings() if one["severity"] == "left out"]
+    assert left["cause"] == "attack 'mask-reading'" and "secret masks" in left["detail"]
+    assert not RunFolder(finished[0] / "ars").findings()
 
 
 def test_the_attacker_is_told_nothing_of_its_victims_samples(finished):
-    from fedpriv.codes.release import Published
-
     place = RunFolder(finished[0] / "ars")
-    scenario = place.scenario()
-    (knows,) = knowledge_of(scenario, Published.of(place.checkpoint_state()))
+    releases, _ = load_folder(place.observations)
+    (knows,) = knowledge_of(place.scenario(), releases)
     assert set(knows.shared) == {0, 1} and len(knows.x) == 50
     own = knows.x.flatten(1)
     for party in (0, 1):
-        assert torch.cdist(own, victims_of(scenario, party).x.flatten(1)).min() > 0
+        assert torch.cdist(own, place.truth_of(f"1-{party}").x.flatten(1)).min() > 0
 
 
 def test_pareto_has_a_point_for_each_attacked_run(finished, tmp_path):
     folder, _ = finished
-    points = write_pareto([folder], tmp_path)
+    points = write_pareto([folder], RunFolder(tmp_path))
     assert [point.run for point in points] == ["run/ars", "run/none"]
     assert all(point.way == "codes" and point.data == "synthetic" for point in points)
     assert (tmp_path / "pareto.png").stat().st_size > 5000
@@ -130,21 +155,26 @@ def test_the_front_is_marked_for_each_data_set(finished):
 
 
 def test_the_strongest_attack_counts_and_an_analysis_does_not():
-    rows = [
-        {"attack": "decoder", "mse": "0.2"},
-        {"attack": "gan", "psnr": "10"},
-        {"attack": "mask-overlap rate=1.0", "mse": "0.01"},
-    ]
+    rows = pd.DataFrame(
+        [
+            {"attack": "decoder", "by": "curious party", "mse": 0.2},
+            {"attack": "gan", "by": "curious party", "psnr": 10.0},
+            {"attack": "mask-overlap rate=1.0", "by": "analysis", "mse": 0.01},
+        ]
+    )
     assert strongest(rows) == (pytest.approx(0.1), "gan")
-    assert strongest([]) is None
+    assert strongest(pd.DataFrame()) is None
 
 
 def test_a_sweep_has_a_point_for_each_value_of_each_defence(tmp_path):
-    (tmp_path / "scenario.toml").write_text('name = "s"\n[data]\nname = "synthetic"\n')
-    (tmp_path / "results.csv").write_text(
-        "defence,value,attack,accuracy,psnr\n"
-        "noise,0.1,dlg,0.5,20\nnoise,0.1,noise-aware,0.5,30\nnoise,1.0,dlg,0.2,10\nnoise,2.0,dlg,,\n"
-    )
+    folder = SweepFolder(tmp_path)
+    folder.begin(from_tables({"name": "s", "data": {"name": "synthetic"}}), resume=False)
+    cells = [(0.1, "dlg", 0.5, 20), (0.1, "noise-aware", 0.5, 30), (1.0, "dlg", 0.2, 10)]
+    rows = [
+        {"defence": "noise", "value": v, "attack": a, "batch": 1, "accuracy": acc, "psnr": psnr}
+        for v, a, acc, psnr in cells
+    ]
+    folder.write_results([*rows, {"defence": "noise", "value": 2.0, "attack": "dlg", "batch": 1}])
     first, second = points_in([tmp_path])
     assert (first.way, first.attack) == ("updates", "noise-aware, batch 1")
     assert first.mse == pytest.approx(1e-3) and second.mse == pytest.approx(0.1)
@@ -152,7 +182,7 @@ def test_a_sweep_has_a_point_for_each_value_of_each_defence(tmp_path):
 
 def test_a_folder_without_attacked_runs_is_refused(tmp_path):
     with pytest.raises(BadFolder, match="attacked run"):
-        write_pareto([tmp_path], tmp_path)
+        write_pareto([tmp_path], RunFolder(tmp_path))
     with pytest.raises(BadFolder, match="no folder"):
         points_in([tmp_path / "nothing"])
 
@@ -166,8 +196,8 @@ def vertical(**changes):
             "representation": {
                 "curious-samples": 40,
                 "publish-encoders": True,
-                "attacks": [{"name": "adversarial-decoder"}],
             },
+            "attacks": [{"name": "adversarial-decoder"}],
         },
     )
     return from_tables(merged(tables, changes))
@@ -190,24 +220,43 @@ def test_encoders_that_were_not_published_cannot_be_queried(tmp_path):
 
 
 def test_categories_are_hit_or_not():
-    groups = {"a": torch.tensor([0, 1]), "b": torch.tensor([2, 3, 4])}
+    fields = [torch.tensor([0, 1]), torch.tensor([2, 3, 4])]
     truth = torch.tensor([[1.0, 0, 0, 1, 0], [0, 1, 1, 0, 0]])
     guess = torch.tensor([[0.6, 0.2, 0.9, 0.1, 0], [0.1, 0.2, 0.5, 0.1, 0]])
-    assert category_hits(guess, truth, groups).tolist() == [0.5, 1.0]
+    hits = METRICS.build("categories")(chosen(guess, fields), chosen(truth, fields))
+    assert hits.tolist() == [0.5, 1.0]
 
 
-def test_masks_are_attacked_only_where_there_are_some():
+def test_masks_are_attacked_only_where_there_are_some(finished):
     names = dict(variants_of(from_tables(TABLES)))
-    assert not applies("mask-reading", names["none"]) and applies("mask-reading", names["ars"])
-    assert not applies("take-as-is", names["ars"]) and applies("decoder", names["none"])
-    assert noise_settings(names["none"]) is None and not true_masks(names["none"])
-    assert set(true_masks(names["ars"])) == {0, 1, 2}
+    assert why_not("mask-reading", names["none"]) and not why_not("mask-reading", names["ars"])
+    assert why_not("take-as-is", names["ars"]) and not why_not("decoder", names["none"])
+    assert noise_settings(names["none"]) is None
+
+    def masks(name):
+        place = RunFolder(finished[0] / name)
+        return given_to("mask-overlap", names[name], place).objects.get("masks", {})
+
+    assert not masks("none") and set(masks("ars")) == {0, 1, 2}  # from the parties' own truth
 
 
-def test_rows_are_means_over_victims():
-    rows = [{"attack": "a", "node": 0, "mse": 1.0}, {"attack": "a", "node": 1, "mse": 3.0}]
-    assert mean_rows(rows) == [{"attack": "a", "mse": 2.0}]
-    assert spelled({"name": "mask-overlap", "rate": 0.5}) == "mask-overlap rate=0.5"
+def test_a_mask_that_no_party_kept_is_not_scored(finished):
+    place = RunFolder(finished[0] / "ars")
+    truth = place.truth_of("1-0")
+    (claim,) = [one for one in place.claims("mask-reading") if one.names == ("1-0",)]
+    assert isinstance(claim, Reconstruction) and isinstance(truth, Truth)
+    judge = Judge(place.scenario())
+    assert "mask-overlap" in judge.scored(claim, truth, {}).rows[0]
+    assert "mask-overlap" not in judge.scored(claim, replace(truth, secrets={}), {}).rows[0]
+
+
+def test_a_summary_is_the_mean_over_victims_of_each_ones_mean():
+    rows = [
+        {"attack": "a", "node": node, "mse": mse} for node, mse in ((0, 1.0), (1, 2.0), (1, 4.0))
+    ]
+    assert leaked(rows) == [{"attack": "a", "mse": 2.0}]
+    overlaps = [Attack(name="mask-overlap", options={"rate": rate}) for rate in (0.5, 1.0)]
+    assert labels_of(overlaps) == ["mask-overlap rate=0.5", "mask-overlap rate=1.0"]
 
 
 SCENARIOS = (
@@ -224,15 +273,15 @@ SCENARIOS = (
 @pytest.mark.parametrize("name", SCENARIOS)
 @pytest.mark.parametrize("profile", ["small", "paper"])
 def test_the_papers_scenarios_name_plugins_and_attacks_that_exist(name, profile):
-    from fedpriv.attacks.code_catalogue import CODE_ATTACKS
     from fedpriv.catalogue import AUTOENCODERS
     from fedpriv.clients.catalogue import plugin_of
 
     for _, variant in variants_of(read(name, profile=profile)):
         plugin_of(variant.plugins)
-        chosen = variant.representation
-        assert chosen.autoencoder in AUTOENCODERS
-        assert all(attack["name"] in CODE_ATTACKS for attack in chosen.attacks)
+        assert variant.representation.autoencoder in AUTOENCODERS
+        for attack in variant.attacks:
+            assert row_of(attack.name).sees == "codes"
+            check_options(attack)
 
 
 def test_a_verifier_tells_persons_apart_and_takes_any_picture():

@@ -3,34 +3,51 @@
 import pytest
 
 from fedpriv.scenario import builtin, read
-from fedpriv.simulations.sweep.cells import cells_of, victims_of
-from fedpriv.simulations.sweep.sweep import check
+from fedpriv.simulations.judging.conditions import given_to
+from fedpriv.simulations.sweep.cells import cells_of, exposed_scenario
+from fedpriv.simulations.sweep.sweep import checked
 
 NAMES = [name for name in builtin() if name.startswith("ats-")]
 
 
+def policy_told(cell, exposed):
+    """The policy that an attack of a cell is given, by its own options or by the scenario."""
+    given = given_to(cell.attack.name, exposed, None).options
+    return {**given, **cell.attack.options}["policy"]
+
+
+@pytest.fixture
+def no_data(monkeypatch):
+    """The papers' data are not here: everything is checked but the data and what they fit."""
+    for name in ("shares_of", "model_of"):
+        monkeypatch.setattr(f"fedpriv.simulations.checks.{name}", lambda scenario: None)
+
+
+@pytest.mark.usefixtures("no_data")
 @pytest.mark.parametrize("profile", ["small", "paper"])
 @pytest.mark.parametrize("name", NAMES)
 def test_every_table_can_be_swept(name, profile):
     scenario = read(name, profile=profile)
-    check(scenario)
-    cells = cells_of(scenario)
+    cells = checked(scenario).cells
     for cell in cells:
-        if cell.attack == "policy-aware":
-            assert cell.informed and cell.options["policy"]
-        plugins = victims_of(cell.setting, scenario.sweep, cell.batch).plugins
+        exposed = exposed_scenario(cell.setting, scenario.sweep, cell.batch)
+        if cell.attack.name == "policy-aware":
+            assert cell.knows == "augment" and policy_told(cell, exposed)
         assert ("policy-aware" in cell.setting.informed) == any(
-            p.name == "augment" for p in plugins
+            plugin.name == "augment" for plugin in exposed.plugins
         )
-        assert victims_of(cell.setting, scenario.sweep, cell.batch).training.mode == "eval"
-    assert {cell.attack for cell in cells} >= {"adam+cosine", "policy-aware"}
+        assert exposed.training.mode == "eval"
+    assert {cell.attack.name for cell in cells} >= {"adam+cosine", "policy-aware"}
 
 
 def test_the_informed_attacker_is_told_the_policy_of_the_setting():
+    scenario = read("ats-table1")
     told = {
-        cell.setting.name: cell.options["policy"]
-        for cell in cells_of(read("ats-table1"))
-        if cell.attack == "policy-aware"
+        cell.setting.name: policy_told(
+            cell, exposed_scenario(cell.setting, scenario.sweep, cell.batch)
+        )
+        for cell in cells_of(scenario)
+        if cell.attack.name == "policy-aware"
     }
     assert told["searched-3-1-7-s0"] == "3-1-7"
     assert told["hybrid-s0"] == "3-1-7+43-18-18"
