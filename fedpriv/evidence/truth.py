@@ -1,4 +1,4 @@
-"""Truth: what a client really used, on its own disk where the truth is kept; only a judge reads it."""
+"""Truth: the samples that a client really used, on its own disk; only a judge reads them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
