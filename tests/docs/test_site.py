@@ -40,6 +40,7 @@ def test_the_reference_is_that_of_the_code(site):
     for name in ("run", "audit", "attack", "preflight", "sweep", "report", "watch", "export"):
         assert f"fedpriv {name}" in commands
     assert "--fail-if" in commands
+    assert "A built-in name or a TOML file." in commands  # what is said of an argument
     names = (site / "reference" / "names.html").read_text("utf-8")
     assert all(f"<code>{name}</code>" in names for name in ("spn", "dp", "lenet", "psnr", "fedavg"))
     api = (site / "reference" / "api.html").read_text("utf-8")
