@@ -87,7 +87,7 @@ def commands() -> str:
     for name, one in sorted(below("fedpriv", command)):
         parts += ["", f"## {name}", "", (one.help or "").strip(), ""]
         rows = [
-            (option(parameter), " ".join((getattr(parameter, "help", "") or "").split()))
+            (option(parameter), " ".join(help_of(parameter, one).split()))
             for parameter in one.params
             if parameter.name not in ("help", "install_completion", "show_completion")
         ]
@@ -103,6 +103,14 @@ def below(name: str, command: Any) -> Iterator[tuple[str, Any]]:
         yield name, command
     for word, one in inner.items():
         yield from below(f"{name} {word}", one)
+
+
+def help_of(parameter: Any, command: Any) -> str:
+    """What a command says of a parameter; click 8.5 drops what Typer says of arguments."""
+    annotations = inspect.get_annotations(inspect.unwrap(command.callback))
+    notes = getattr(annotations.get(parameter.name), "__metadata__", ())
+    said = [note.help for note in notes if getattr(note, "help", None)]
+    return getattr(parameter, "help", None) or (said[0] if said else "")
 
 
 def option(parameter: Any) -> str:

@@ -1,4 +1,4 @@
-"""Callbacks that can stop: whoever works long reports how far it is, and is told whether to go on."""
+"""Progress: long work calls it to say how far it is, and is told whether to go on."""
 
 from collections.abc import Callable
 

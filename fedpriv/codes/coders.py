@@ -1,4 +1,4 @@
-"""Encoders cut at a named layer, and the decoders that turn them upside down (ARS 5.1.2, RAN 2.3, ARL app.)."""
+"""Encoders cut at a named layer, and decoders with the same layers in reverse (ARS sect. 5.1.2)."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence

@@ -13,8 +13,8 @@ from fedpriv.errors import WorkFailed
 from fedpriv.training import batches
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # one batch (x, y) -> a number
-# The decoder's learning rate is five times the encoder's. At equal rates the encoder only outruns this
-# decoder, and a fresh one still succeeds. Not in the papers.
+# The decoder's learning rate is five times the encoder's. At equal rates the encoder only outruns
+# this decoder, and a fresh one still succeeds. Not in the papers.
 PACE = 5
 
 
@@ -138,8 +138,8 @@ def arl_stages(
 def even(z: Tensor) -> Tensor:
     """Codes of a batch, every coordinate with mean 0 and deviation 1.
 
-    The decoder sees them in this form while the encoder is trained against it. Otherwise the encoder
-    wins by making codes larger, which a newly trained decoder undoes. Not in the papers.
+    The decoder sees them in this form while the encoder is trained against it. Otherwise the
+    encoder wins by making codes larger, which a newly trained decoder undoes. Not in the papers.
     """
     return (z - z.mean(dim=0)) / (z.std(dim=0, correction=0) + 1e-3)
 

@@ -51,7 +51,7 @@ def _misled(
 
 
 def toward(z: Tensor, classifier: Network, target: int, epsilon: Tensor | float) -> Tensor:
-    """δ_A = −ε · sign(∇ D(r, F(z))): one step towards codes that the classifier F takes for class `target` (ARS eq. 14)."""
+    """δ_A = −ε · sign(∇ D(r, F(z))): one step that makes F take z for `target` (ARS eq. 14)."""
     point = z.detach().clone().requires_grad_(True)
     wanted = torch.full((len(z),), target, dtype=torch.long, device=z.device)
     distance = cross_entropy(classifier(point), wanted, reduction="sum")

@@ -1,4 +1,4 @@
-"""Claims: what an attack says about private data, on disk without pickle, and what a blind guess says."""
+"""Claims: what an attack says about private data, and what a blind guess says; no pickle."""
 
 import json
 from collections.abc import Mapping, Sequence

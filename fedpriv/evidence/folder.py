@@ -1,4 +1,4 @@
-"""A folder of evidence: every good file in order of round and node, and what is wrong with the others."""
+"""A folder of evidence: the good files in order, and what is wrong with the others."""
 
 from pathlib import Path
 

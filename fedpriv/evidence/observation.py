@@ -26,7 +26,8 @@ class Observation:
         classes: The number of classes.
         input_shape: The shape of one sample.
         lr: The learning rate.
-        optimiser: The client's optimiser; `momentum`, `nesterov` and `weight_decay` are its options.
+        optimiser: The client's optimiser.
+        momentum, nesterov, weight_decay: Its options.
         local_steps: Steps of training in a round.
         batch_size: Samples in a step.
         num_examples: Samples of the client.

@@ -1,4 +1,4 @@
-"""Release: all that a server or a curious party knows of the codes one party shared in one round."""
+"""Release: all that an attacker knows of the codes that one party shared in one round."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

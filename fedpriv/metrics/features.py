@@ -1,4 +1,4 @@
-"""How much of a person is in a feature (ARL tables 1-3)."""
+"""How alike features are, and how well they tell persons apart (ARL tables 1-3)."""
 
 from torch import Tensor
 from torch.nn.functional import cosine_similarity as cosine

@@ -1,4 +1,4 @@
-"""Pixel distances: relative MSE, MSE, PSNR, SSIM (SPN sect. 4.1, ATS eq. 2, ARS sect. 5.1.3).
+"""Pixel distances: relative error, MSE, PSNR, SSIM (SPN sect. 4.1, ATS eq. 2, ARS sect. 5.1.3).
 
 Pictures are (N, C, H, W) in [0, 1], as `Dataset.denormalised` gives them, which clamps; nothing is
 clamped here. MSE and its relative kind take tables and signals as well. All give (N,).

@@ -1,4 +1,4 @@
-"""Bootstrap confidence intervals, so that a difference is not read into noise."""
+"""Bootstrap confidence intervals: they show which differences may be chance."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""Policies bred from better ones, instead of drawn (beyond ATS alg. 1)."""
+"""New policies made from the best so far instead of drawn at random (beyond ATS alg. 1)."""
 
 from collections.abc import Collection, Sequence
 

@@ -1,4 +1,4 @@
-"""What an attacker who knows the policy computes: each thing it may have done, differentiable."""
+"""For an attacker who knows the policy: its transformations in differentiable form."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""S_pri: how surely gradient matching walks from a random start to the transformed image."""
+"""S_pri: how reliably gradient matching leads from a random start to the transformed image."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal

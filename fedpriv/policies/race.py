@@ -1,4 +1,4 @@
-"""Which candidates are worth another look: rules of a race in which all see the same images.
+"""Rules that drop a candidate policy early; all candidates are scored on the same images.
 
 Rows are candidates, columns images (S_pri) or rounds (S_acc), so that two candidates differ by
 paired values, whose spread is far smaller than that of either.

@@ -1,4 +1,4 @@
-"""The search for policies (ATS alg. 1), as a race: S_acc first, then S_pri on more and more images."""
+"""The search for policies (ATS alg. 1): S_acc first, then S_pri on more and more images."""
 
 import logging
 import math

@@ -1,4 +1,4 @@
-"""What several sections say alike: a value's colour, who knows of a defence, the Pareto front."""
+"""What sections of a page share: a value's colour, who knows a defence, the Pareto front."""
 
 import math
 

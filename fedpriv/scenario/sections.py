@@ -193,8 +193,8 @@ class Representation:
     label_party: int = 0
     missing: float = 0.0  # vertical: the share of rows that a party does not have
     publish_encoders: bool = False  # vertical: whether codes of chosen samples can be had
-    # The party that attacks the others. -1 is the last party. In a vertical federation it is not used:
-    # the attacker is an outsider.
+    # The party that attacks the others. -1 is the last party. A vertical federation does not use
+    # it: there the attacker is an outsider.
     curious: int = -1
     curious_samples: int = 1000  # vertical: the outsider's rows, which no party holds
     victims: int = 256  # samples of each other party that attacks are scored on

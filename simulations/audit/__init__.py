@@ -1,4 +1,4 @@
-"""Audits: one command, one answer for a given federation."""
+"""Audits: whether a federation leaks, and which defence stops it."""
 
 from fedpriv.simulations.audit.audit import audit
 

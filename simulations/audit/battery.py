@@ -1,4 +1,4 @@
-"""The standard battery: which rounds, batch sizes and attacks an audit tries, most telling first."""
+"""The standard battery: the rounds, batch sizes and attacks that an audit tries, in order."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

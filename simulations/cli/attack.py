@@ -1,4 +1,4 @@
-"""`fedpriv attack`."""
+"""`fedpriv attack`: attack recorded evidence of any Flower app."""
 
 import json
 from pathlib import Path

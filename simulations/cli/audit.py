@@ -1,4 +1,4 @@
-"""`fedpriv audit`."""
+"""`fedpriv audit`: whether a federation leaks, and which defence stops it."""
 
 import json
 import logging

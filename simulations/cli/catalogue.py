@@ -1,4 +1,4 @@
-"""`fedpriv scenarios` and `fedpriv list`."""
+"""`fedpriv scenarios` and `fedpriv list`: everything that can be named, one line each."""
 
 from collections.abc import Mapping
 from dataclasses import fields

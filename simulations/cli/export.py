@@ -1,4 +1,4 @@
-"""`fedpriv export`."""
+"""`fedpriv export`: a run for TensorBoard or MLflow."""
 
 from enum import StrEnum
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`fedpriv pareto`."""
+"""`fedpriv pareto`: accuracy against leakage, all ways of sharing in one picture."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`fedpriv preflight`."""
+"""`fedpriv preflight`: whether an attack can work, and if not, why."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`fedpriv report`."""
+"""`fedpriv report`: the page of runs or of a sweep."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`fedpriv run`."""
+"""`fedpriv run`: a scenario end to end."""
 
 import json
 from pathlib import Path

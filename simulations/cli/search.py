@@ -1,4 +1,4 @@
-"""`fedpriv search`."""
+"""`fedpriv search`: augmentation policies (ATS)."""
 
 import json
 import time

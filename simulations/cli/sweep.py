@@ -1,4 +1,4 @@
-"""`fedpriv sweep`."""
+"""`fedpriv sweep`: a grid of defences and attacks."""
 
 import json
 import shlex

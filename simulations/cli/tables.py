@@ -1,4 +1,4 @@
-"""What leaked, for a terminal."""
+"""The table of what leaked, as the terminal shows it."""
 
 import math
 from collections.abc import Sequence

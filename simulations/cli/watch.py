@@ -1,4 +1,4 @@
-"""`fedpriv watch`."""
+"""`fedpriv watch`: follow a run in the browser."""
 
 from pathlib import Path
 from typing import Annotated

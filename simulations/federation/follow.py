@@ -1,4 +1,4 @@
-"""Attacks while the federation trains: a process of its own, nicer than training, that nobody waits for.
+"""Attacks while the federation trains, in a process of its own with a lower priority.
 
 It watches the folder of observations and ends when its standard input does: when training is over,
 or when the process that started it is gone. Cores share caches and memory, which niceness does not

@@ -1,1 +1,1 @@
-"""One tail for run, sweep, audit and deploy: attack, score, gate, findings."""
+"""Judging, the same for run, sweep, audit and deploy: attack, score, gate, findings."""

@@ -1,4 +1,4 @@
-"""Gates: leakage worse than this fails the run, for CI. They judge samples, never means."""
+"""Gates: a run fails when one sample leaks more than a gate allows. Means are never judged."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""The one tail of run, sweep, audit and deploy: truths, preflight, attacks, scores."""
+"""How every run, sweep, audit and deployment is judged: truths, preflight, attacks, scores."""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence

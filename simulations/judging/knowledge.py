@@ -1,4 +1,4 @@
-"""What the attacker of shared codes knows: the evidence, its own samples, the public settings; no victim's samples."""
+"""What an attacker of codes knows: the evidence, its own samples and the public settings."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial

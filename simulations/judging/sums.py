@@ -1,4 +1,4 @@
-"""The truth behind a sum: what secure aggregation adds up is scored against all its clients' samples."""
+"""The truth of a sum: under secure aggregation a claim is scored against all clients' samples."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What theorem 2.2 promises an attacker on this very update, next to what an attack achieved."""
+"""How large the linear attack's error on one update can be at most (SPN theorem 2.2)."""
 
 import copy
 import math

@@ -1,4 +1,4 @@
-"""Does S_pri foretell what an attack recovers? Policies attacked, and the correlation (ATS figure 2)."""
+"""Whether S_pri predicts what an attack recovers: its correlation with PSNR (ATS fig. 2)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

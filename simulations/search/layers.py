@@ -1,4 +1,4 @@
-"""GradSim by layer while an attack goes on: where a policy leaves it in the dark (ATS figure 6)."""
+"""GradSim by layer during an attack: which layers a policy keeps it from matching (ATS fig. 6)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A policy search from names: workers here or on Ray, and the files it leaves."""
+"""A policy search by names of data and model: workers here or on Ray, and the files it writes."""
 
 import hashlib
 import time

@@ -22,10 +22,16 @@ MALICIOUS: Registry[Plant] = Registry(
     "malicious",
     {
         "imprint": Entry(Imprint, "bins of brightness in a linear layer", "Fowl et al. 2022"),
-        "trap-weights": Entry(TrapWeights, "rows few samples pass", "Boenisch et al. 2023"),
-        "class-fishing": Entry(ClassFishing, "one class leaves a gradient", "Wen et al. 2022"),
-        "feature-fishing": Entry(FeatureFishing, "the untypical leave one", "Wen et al. 2022"),
-        "loss-scaling": Entry(LossScaling, "a gradient louder than noise"),
+        "trap-weights": Entry(
+            TrapWeights, "rows that only few samples activate", "Boenisch et al. 2023"
+        ),
+        "class-fishing": Entry(
+            ClassFishing, "only samples of one class leave a gradient", "Wen et al. 2022"
+        ),
+        "feature-fishing": Entry(
+            FeatureFishing, "samples with an unusual feature leave a gradient", "Wen et al. 2022"
+        ),
+        "loss-scaling": Entry(LossScaling, "scales the loss so that gradients exceed the noise"),
     },
 )
 

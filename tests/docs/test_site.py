@@ -40,7 +40,31 @@ def test_the_reference_is_that_of_the_code(site):
     for name in ("run", "audit", "attack", "preflight", "sweep", "report", "watch", "export"):
         assert f"fedpriv {name}" in commands
     assert "--fail-if" in commands
+    assert "A built-in name or a TOML file." in commands  # what is said of an argument
     names = (site / "reference" / "names.html").read_text("utf-8")
     assert all(f"<code>{name}</code>" in names for name in ("spn", "dp", "lenet", "psnr", "fedavg"))
     api = (site / "reference" / "api.html").read_text("utf-8")
     assert "fedpriv.run" in api and "record_to" in api
+
+
+@pytest.mark.slow
+def test_rows_exit_codes_files_and_equations_are_shown(site):
+    names = (site / "reference" / "names.html").read_text("utf-8")
+    for word in ("sees", "knows", "claims", "needs", "protects", "summable", "curious party"):
+        assert f">{word}<" in names, word
+    commands = (site / "reference" / "cli.html").read_text("utf-8")
+    assert all(f">{code}<" in commands for code in (0, 1, 2, 3, 4, 130))
+    files = (site / "reference" / "files.html").read_text("utf-8")
+    assert all(f"<code>{name}</code>" in files for name in ("plugin.py", "claims.py", "gate.py"))
+    equations = (site / "reference" / "equations.html").read_text("utf-8")
+    assert "linear.py" in equations and "theorem 2.2" in equations
+    words = (site / "words.html").read_text("utf-8")
+    assert all(f">{word}<" in words for word in ("evidence", "claim", "blind guess", "keep-truth"))
+
+
+def test_no_page_names_what_was_renamed():
+    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    gone = ("representation.attacks", "audit = true", "audit.json", "preflight.json", "[default:")
+    for page in pages:
+        text = page.read_text("utf-8")
+        assert not [word for word in gone if word in text], page
