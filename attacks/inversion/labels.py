@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from fedpriv.attacks.analytic.head import head_of
+from fedpriv.attacks.inversion.label_steps import over_steps
 from fedpriv.errors import BadOption
 from fedpriv.evidence.victims import Victims
 from fedpriv.rng import generator
@@ -61,7 +62,15 @@ def class_counts(weight: Tensor, bias: Tensor, own: Tensor, own_bias: Tensor, ba
 
 
 def from_sign(victims: Victims, restarts: Sequence[int], seed: int) -> Tensor:
-    """Class indices (V, B) from the last layer: exact for one sample, counts for more (iDLG, iLRG)."""
+    """Class indices (V, B) from the last layer: exact for one sample, counts for more (iDLG, iLRG).
+
+    After several local steps they come in the order of the steps.
+    """
+    read = _from_mean_gradient(victims)
+    return over_steps(victims, read, seed) if victims.facts.local_steps > 1 else read
+
+
+def _from_mean_gradient(victims: Victims) -> Tensor:
     head, batch = head_of(victims), victims.slots
     if batch == 1:
         return sign_counts(evidence(head.weight, head.bias)).unsqueeze(1)
