@@ -9,12 +9,12 @@ from torch import nn
 
 from fedpriv.errors import BadFolder, BadOption, WorkFailed
 from fedpriv.policies import Policy
-from fedpriv.report.search_figures import draw
 from fedpriv.policies.journal import Journal, Task
 from fedpriv.policies.policy_set import Candidate, PolicySet
 from fedpriv.policies.race import completed, leaders, may_cross, stages
 from fedpriv.policies.scorer import Scorer
 from fedpriv.policies.search import Search, in_this_process, search
+from fedpriv.report.search_figures import draw
 from fedpriv.rng import generator
 
 
