@@ -65,8 +65,8 @@ def judged(
 ) -> Judged:
     """Attack what a folder recorded, score it against what clients kept, and write both down.
 
-    `attacks` are the scenario's own unless others are given. `metrics` are computed besides those of the
-    catalogue and of [gate], such as somebody's own that --fail-if names.
+    `attacks` are the scenario's own unless others are given. `metrics` are computed besides those
+    of the catalogue and of [gate], such as somebody's own that --fail-if names.
     """
     wanted = scenario.attacks if attacks is None else attacks
     if not wanted or strategy_row(scenario).reply == "nothing":
