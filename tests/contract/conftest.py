@@ -1,4 +1,4 @@
-"""Small worlds for whole commands: the command line, Ray's tasks in this process, tables of a page."""
+"""For whole commands: the command line, Ray's tasks in this process, tables of a page."""
 
 import sys
 from contextlib import nullcontext

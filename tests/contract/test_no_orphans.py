@@ -92,7 +92,7 @@ def test_the_entry_points_are_those_that_we_know():
         "fedpriv.clients.protection.executor",
         "fedpriv.simulations.cli",
         "fedpriv.simulations.deploy.keys",
-        "fedpriv.strategies.app",
+        "fedpriv.simulations.serverapp",
     }
     assert known <= entry_points() & set(modules())
 

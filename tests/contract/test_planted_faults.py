@@ -1,5 +1,4 @@
-"""Faults that nobody noticed: a round exposed by the wrong strategy, at the wrong moment, or too weakly
-defended, and Ctrl-C that ended in 0."""
+"""Faults that nobody noticed: rounds exposed wrongly, and Ctrl-C that ended in 0."""
 
 import os
 import signal
@@ -34,7 +33,7 @@ def trained(scenario, folder, **options):
 
 
 def model_after(scenario, rounds, folder):
-    """The public model after some rounds of a plain run; before the first one, what the seed gives."""
+    """The public model after some rounds of a plain run; after none, what the seed gives."""
     if not rounds:
         return first_state(scenario)
     tables = merged(scenario.plain(), {"federation": {"rounds": rounds}})

@@ -1,7 +1,7 @@
 """Somebody else's parts, one small file each, work everywhere without another edit.
 
-Named by `pkg.module:Name` and by entry point, a plugin, an attack on updates, one on codes, a metric, a model
-and a data set appear in lists, in a run, in a sweep, in an audit and on the page.
+Named by `pkg.module:Name` and by entry point, a plugin, an attack on updates, one on codes,
+a metric, a model and a data set appear in lists, in a run, in a sweep, in an audit and on the page.
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,10 @@ from torch import nn
 def smooth(channels: int, size: int, classes: int, width: int = 12) -> nn.Module:
     """one smooth layer"""
     return nn.Sequential(
-        nn.Flatten(), nn.Linear(channels * size * size, width), nn.Sigmoid(), nn.Linear(width, classes)
+        nn.Flatten(),
+        nn.Linear(channels * size * size, width),
+        nn.Sigmoid(),
+        nn.Linear(width, classes),
     )
 '''
 ROUNDING = '''
@@ -119,8 +122,10 @@ class Lookup:
         data = stripes()
         x = data.normalised(data.x_train)
         codes = knows.query(x).flatten(1)
-        nearest = {who: torch.cdist(z.flatten(1), codes).argmin(1) for who, z in knows.shared.items()}
-        return knows.telling(progress).claimed({who: x[index] for who, index in nearest.items()})
+        found = {
+            who: x[torch.cdist(z.flatten(1), codes).argmin(1)] for who, z in knows.shared.items()
+        }
+        return knows.telling(progress).claimed(found)
 '''
 GAP = '''
 from fedpriv.metrics.metric import Metric
@@ -193,7 +198,7 @@ def names(request, somebody):
 
 
 def assert_judged(scores, page, names, attack):
-    """The attack's success, what it knows, the metric and its blind guess, in scores and on the page."""
+    """The attack's success, what it knows, the metric and its blind guess stand everywhere."""
     own = scores[scores["attack"] == names.label(attack)]
     assert len(own) and set(own["knows"]) == {names.plugin}
     assert (own[names.metric] < 0.01).any() and (own[f"{names.metric}-blind"] > 0.1).all()

@@ -1,4 +1,4 @@
-"""Twelve defects that users met before there was one road from evidence to verdict, one test each."""
+"""Defects that users met before there was one road from evidence to verdict."""
 
 import os
 import re
@@ -296,7 +296,7 @@ class Engine:
 
 @pytest.fixture
 def deployed(tmp_path):
-    """A run folder as a deployed ServerApp leaves it, and the folder in which clients keep the truth."""
+    """A run folder as a deployed ServerApp leaves it, and where clients keep the truth."""
     scenario = from_tables(
         merged(UPDATES, {"attacks": [{"name": "linear", "rounds": "last"}], "gate": {"psnr": 20}})
     )

@@ -270,7 +270,7 @@ def test_a_crossed_gate_wins_over_one_that_cannot_be_checked():
 @pytest.mark.parametrize(
     ("gate", "attacks", "why"),
     [
-        ("psnr>20", [], "no attacks"),
+        ("psnr>20", [], "no attack that can act"),
         ("attribute-hit>0.5", ["dlg"], "none of the attacks claims"),
     ],
 )
