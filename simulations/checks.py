@@ -89,8 +89,10 @@ def check_options(attack: Attack) -> None:
 def check_attribute(attack: Attack, scenario: Scenario) -> None:
     """An attack that reads an attribute names one that the data has."""
     named = attack.options.get("attribute")
+    if row_of(attack.name).claims != "attribute" or named is None:
+        return
     known = ("label", *dataset_of(scenario).attributes)
-    if row_of(attack.name).claims == "attribute" and named is not None and named not in known:
+    if named not in known:
         raise BadOption(
             f"attack '{attack.name}': the data '{scenario.data.name}' has no attribute '{named}'."
             f"{nearest(str(named), known)} Choose from: {', '.join(known)}."

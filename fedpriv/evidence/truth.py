@@ -21,14 +21,27 @@ ATTRIBUTE, SECRET = "attribute/", "secret/"  # what the names of optional arrays
 class Truth:
     """What one client used in one round, to train or to make codes of.
 
-    `x` (N, …) are its own samples as the model takes them (normalised), each once. `trained` are
-    the same after the plugins' `on_batch`, `y` (N,) their labels, `indices` their numbers in the
-    data set. `clean` is ‖B‖, the norm of the update that plain training on the same batches gives,
-    and `added` is ‖E‖, that of the released update minus the clean one (SPN fig. 5).
+    Args:
+        x: (N, …), its own samples as the model takes them (normalised), each once. Behind codes,
+            row i is the sample of code i.
+        trained: The same after the plugins' `on_batch`; behind codes it is `x`.
+        y: (N,), their labels.
+        indices: (N,), their numbers in the data set.
+        clean: ‖B‖, the norm of the update that plain training on the same batches gives (SPN fig. 5);
+            nan behind codes.
+        added: ‖E‖, the norm of the released update minus the clean one; nan behind codes.
+        round: The round of the federation.
+        node: The client's partition.
+        attributes: Behind codes, the labels (N,) of every attribute, by name.
+        secrets: What else the judge needs, such as the `mask` of ARS. What is not there is not scored.
 
-    Behind codes, row i of `x` is the sample of code i, `trained` is `x`, and `clean` and `added`
-    are nan. `attributes` then holds the labels (N,) of every attribute, by name. `secrets` holds
-    what else the judge needs, such as the `mask` of ARS; what is not there cannot be scored.
+    Example:
+        >>> import torch
+        >>> from fedpriv import Truth
+        >>> x, y = torch.rand(2, 4), torch.tensor([0, 1])
+        >>> facts = {"indices": torch.arange(2), "clean": 1.0, "added": 0.0, "round": 1, "node": 3}
+        >>> Truth(x=x, trained=x, y=y, **facts).name
+        '1-3'
     """
 
     x: Tensor
