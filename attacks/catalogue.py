@@ -1,4 +1,6 @@
-"""ATTACKS: one registry for updates, codes and models; scenarios, the command line and reports use these names."""
+"""ATTACKS: one registry for updates, codes and models; scenarios, the command line and reports use
+these names.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -21,7 +23,8 @@ from fedpriv.attacks.inversion.recipes import (
 from fedpriv.evidence.claims import Claim
 from fedpriv.registry import Entry, Registry
 
-# An attack is called with evidence and a progress. Evidence of updates is a list of observations, that
+# An attack is called with evidence and a progress. Evidence of updates is a list of observations,
+# that
 # of codes a Knowledge. It gives one claim about all victims, or a claim for each.
 Attack = Callable[..., Claim | Sequence[Claim]]
 
@@ -31,8 +34,8 @@ class AttackRow(Entry[Attack]):
     """A row of ATTACKS: what the attack sees, who carries it out, what it knows, claims and needs.
 
     `knows` are the plugins whose users it is informed of. `needs` are conditions by name, which
-    fedpriv.simulations.judging.conditions checks and fulfils. An analysis is told a part of the secret:
-    it is no attack, and no verdict rests on it.
+    fedpriv.simulations.judging.conditions checks and fulfils. An analysis is told a part of the
+    secret: it is no attack, and no verdict rests on it.
     """
 
     sees: Literal["update", "codes", "models"] = "update"
@@ -78,7 +81,8 @@ ATTACKS: Registry[Attack] = Registry(
         ),
         "strongest": AttackRow(
             strongest,
-            "races settings on planted clients, runs the winner, finishes by L-BFGS; seconds per image",
+            "races settings on planted clients, runs the winner, finishes by L-BFGS; seconds per "
+            "image",
         ),
         "lbfgs+l2": AttackRow(
             partial(_LBFGS, distance="l2", steps=300, restarts=16),

@@ -1,8 +1,8 @@
 """Gradient inversion side by side: CPU time per image and iteration, and until a reference's PSNR.
 
-The reference is the plain loop of the literature, written out below: one victim at a time, autograd through the
-gradient, cosine distance, signed Adam, total variation, box. Both sides run on one thread, alternating
-in one process, and the ratio is the median of per-round ratios.
+The reference is the plain loop of the literature, written out below: one victim at a time, autograd
+through the gradient, cosine distance, signed Adam, total variation, box. Both sides run on one
+thread, alternating in one process, and the ratio is the median of per-round ratios.
 
     python -P benchmarks/attacks.py [--models dlnet resnet20] [--victims 1 8 32] [--quality]
 """
@@ -41,7 +41,8 @@ NETS: dict[str, tuple[str, dict[str, object], int, int]] = {
     "convnet16": ("convnet", {"width": 16}, 6, 2),
     "convnet64": ("convnet", {"width": 64}, 2, 1),
 }
-# How `quick` gets to the reference's PSNR. Residual blocks gain from the mean of four short searches, whose
+# How `quick` gets to the reference's PSNR. Residual blocks gain from the mean of four short
+# searches, whose
 # steps the budgets count together.
 QUICK: dict[str, object] = {"lr": 0.2, "schedule": "cosine"}
 CHOSEN = {"resnet20": QUICK | {"restarts": 4, "consensus": True}}
@@ -150,8 +151,8 @@ def per_iteration(name: str, data: Dataset, sizes: list[int], rounds: int) -> di
 def to_quality(name: str, data: Dataset) -> dict[str, object]:
     """CPU seconds per image until the reference's median PSNR after 1000 iterations is reached.
 
-    Ours is run with growing budgets of annealed steps until one reaches it; the time is that run's. Beside it,
-    the means of the reference and of ours with its settings, from the same starts.
+    Ours is run with growing budgets of annealed steps until one reaches it; the time is that run's.
+    Beside it, the means of the reference and of ours with its settings, from the same starts.
     """
     model, _, count = built(name, data)
     seen = observed(model, data, count)

@@ -1,8 +1,9 @@
 """What a curious server's attacks cost the training beside them, in seconds a round.
 
-The federation trains in one process on one thread, so that the attacks, a process of their own, have a core
-to themselves where there are two. They are stopped in every second round, so that both kinds of rounds see the same
-machine. For comparison a stranger's process, which only counts, is stopped and let go in the same way.
+The federation trains in one process on one thread, so that the attacks, a process of their own,
+have a core to themselves where there are two. They are stopped in every second round, so that both
+kinds of rounds see the same machine. For comparison a stranger's process, which only counts, is
+stopped and let go in the same way.
 
     python -P benchmarks/curious.py [--rounds 60]
 """

@@ -1,11 +1,13 @@
-"""The guard against every malicious server, and over honest rounds: how often it is right, as a table.
+"""The guard against every malicious server, and over honest rounds: how often it is right, as a
+table.
 
     python benchmarks/guard.py --rounds 50 --out guard.json
 
-Federations of several models and partitions train honestly; a client looks at every model it gets. At some
-rounds each malicious server plants its weights in the honest model, and the same clients look again. A look's
-score is its largest sign over that sign's limit: the guard's alarm is a score of 1. The area under the ROC
-curve and the detections at that alarm are per malicious server, false alarms are per look.
+Federations of several models and partitions train honestly; a client looks at every model it gets.
+At some rounds each malicious server plants its weights in the honest model, and the same clients
+look again. A look's score is its largest sign over that sign's limit: the guard's alarm is a score
+of 1. The area under the ROC curve and the detections at that alarm are per malicious server, false
+alarms are per look.
 """
 
 import argparse

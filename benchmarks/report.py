@@ -22,7 +22,9 @@ from fedpriv.report.page import write_report
 BROWSER = Path(__file__).parents[1] / "tests" / "browser" / "conftest.py"
 WATCH = """
 new MutationObserver((_, self) => {
-  if (document.querySelector('.chart .main-svg')) { window.drawn = performance.now(); self.disconnect(); }
+  if (!document.querySelector('.chart .main-svg')) return;
+  window.drawn = performance.now();
+  self.disconnect();
 }).observe(document, { childList: true, subtree: true });
 """
 LOADED = "performance.getEntriesByType('navigation')[0].loadEventEnd"

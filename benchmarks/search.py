@@ -2,8 +2,9 @@
 
 CPU seconds of one thread, in one run. What the slow way would have cost is measured on a sample of
 images and scaled. The candidates' full scores, by which the race's choice is judged, come from the
-batched path, which a test holds equal to the slow one; at the paper's size they take most of an hour,
-and `--folder` keeps them, and the model, for a run that goes on. With CIFAR-100 in $FEDPRIV_DATA:
+batched path, which a test holds equal to the slow one; at the paper's size they take most of an
+hour, and `--folder` keeps them, and the model, for a run that goes on. With CIFAR-100 in
+$FEDPRIV_DATA:
 
     --data cifar100 --candidates 200 --keep 10 --images 100 --rounds 10 --epochs 50 --folder found
 """
@@ -57,7 +58,9 @@ class Clock:
 
 
 def one_at_a_time(scorer: Scorer, policy: Policy, images: int) -> list[float]:
-    """S_pri's terms as they are written down: a gradient for each image and each point (ATS eq. 7)."""
+    """S_pri's terms as they are written down: a gradient for each image and each point (ATS
+    eq. 7).
+    """
     model = scorer.semi_trained.requires_grad_(True)
     parameters = list(model.parameters())
 
@@ -139,7 +142,8 @@ def compare(chosen: argparse.Namespace, folder: Path) -> None:
         third = {**sizes, "candidates": count // 3}
         bred = search(Search(**third, evolve=True, seed=seed), clock, Journal({}))
         print(
-            f"{count // 3} bred, seed {seed}: mean S_pri of the kept {mean_privacy(bred, bred):.4f}",
+            f"{count // 3} bred, seed {seed}: mean S_pri of the kept "
+            f"{mean_privacy(bred, bred):.4f}",
             end="",
         )
         print(f" in {clock.total:.1f} s; best {', '.join(bred.kept[:3])}", flush=True)

@@ -1,8 +1,9 @@
-"""Client updates per second and overhead per message: a plain loop, `inline`, `ray`, and stock Flower.
+"""Client updates per second and overhead per message: a plain loop, `inline`, `ray`, and stock
+Flower.
 
-Everything runs in one process tree, one after another, on quickstart's model and data. A "plain loop"
-is what one would write without a federation: load the state, train, average. Times are per round;
-the first round, which pays for start-up, is stated apart.
+Everything runs in one process tree, one after another, on quickstart's model and data. A "plain
+loop" is what one would write without a federation: load the state, train, average. Times are per
+round; the first round, which pays for start-up, is stated apart.
 
     python benchmarks/simulation.py [--clients 10 100] [--rounds 5] [--thousand]
 """
@@ -139,7 +140,11 @@ def measure(way: str, clients: int, rounds: int) -> dict[str, float]:
     backend = "ray" if way == "ray" else "inline"
     with TemporaryDirectory() as folder:
         seconds = WAYS[way](scenario_of(clients, rounds, backend), Path(folder) / "run")
-    peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))  # fmt: skip
+    # Fmt: skip
+    peak = max(
+        resource.getrusage(who).ru_maxrss
+        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
     steady = statistics.median(seconds[1:])
     return {"first": seconds[0], "steady": steady, "peak": peak / 2**20}
 
@@ -162,7 +167,10 @@ def main() -> None:
     if options.one:
         print(json.dumps(measure(options.one, options.clients[0], options.rounds)))
         return
-    table = Table("clients", "way", "first round s", "round s", "updates/s", "over loop", "ms/message over loop", "peak GiB")  # fmt: skip
+    table = Table(
+        *("clients", "way", "first round s", "round s", "updates/s", "over loop"),
+        *("ms/message over loop", "peak GiB"),
+    )
     for clients in options.clients:
         results = {way: in_own_process(way, clients, options.rounds) for way in WAYS}
         loop = results["loop"]["steady"]

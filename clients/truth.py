@@ -1,8 +1,8 @@
 """The truth: the samples a client used and what its plugins did to them, on the client's own disk.
 
 The judge compares it with what attacks claim. A client writes it only into a folder that its own
-node configuration or environment ($FEDPRIV_TRUTH) names. A simulation or the client's owner names it
-there; no message can.
+node configuration or environment ($FEDPRIV_TRUTH) names. A simulation or the client's owner names
+it there; no message can.
 """
 
 import math

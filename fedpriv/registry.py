@@ -88,7 +88,8 @@ class Registry(Mapping[str, Entry[T]]):
                     f"{self.kind} '{name}' is an entry point that cannot be loaded: {error}."
                 ) from error
         raise BadOption(
-            f"No {self.kind} is named '{name}'.{nearest(name, self)} Choose from: {', '.join(self)}."
+            f"No {self.kind} is named '{name}'.{nearest(name, self)} Choose from: "
+            f"{', '.join(self)}."
         )
 
     def __contains__(self, name: object) -> bool:
@@ -102,7 +103,9 @@ class Registry(Mapping[str, Entry[T]]):
         return self.row(build, summary, **said)
 
     def build(self, name: str, options: Mapping[str, Any] | None = None, **given: Any) -> T:
-        """The thing called `name`, from options as typed; `given` are arguments people do not type."""
+        """The thing called `name`, from options as typed; `given` are arguments people do not
+        type.
+        """
         row = self[name]
         arguments = bound(row.build, options or {}, f"{self.kind} '{name}'", given)
         return row.build(**given, **arguments)

@@ -1,4 +1,6 @@
-"""RunFolder: every file of a run, with a reader and a writer; the only interface between running and reporting."""
+"""RunFolder: every file of a run, with a reader and a writer; the only interface between running
+and reporting.
+"""
 
 import json
 import time
@@ -191,7 +193,9 @@ class RunFolder:
             yield load_claim(path)
 
     def attacked(self, attack: str) -> set[str]:
-        """The evidence that an attack is done with; pooled rounds share one claim, so files do not tell."""
+        """The evidence that an attack is done with; pooled rounds share one claim, so files do not
+        tell.
+        """
         return set(read_json(self.attacks / attack / "attacked.json", []))
 
     def note_attacked(self, attack: str, names: set[str]) -> None:

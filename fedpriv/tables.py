@@ -1,4 +1,6 @@
-"""Tables as CSV files: one spelling of every column, and the names that columns had in earlier versions."""
+"""Tables as CSV files: one spelling of every column, and the names that columns had in earlier
+versions.
+"""
 
 import csv
 import io

@@ -15,7 +15,8 @@ from fedpriv.state import State
 
 ARRAYS, CONFIG, METRICS = "arrays", "config", "metrics"
 EXAMPLES, ROUND, PARTITION = "num-examples", "server-round", "partition-id"
-# Kinds of message beside Flower's own: train alone, publish an encoder, share codes or columns, learn a pool.
+# Kinds of message beside Flower's own: train alone, publish an encoder, share codes or columns,
+# learn a pool.
 ALONE, ENCODER, CODES = "train.standalone", "train.encoder", "query.codes"
 COLUMNS, POOL = "train.columns", "train.pool"
 MEMORY = "fedpriv."  # prefix of our records in a client's context.state

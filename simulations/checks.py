@@ -43,7 +43,9 @@ def check_federation(scenario: Scenario) -> None:
 
 
 def check_exposed(trained: Scenario, exposed: Scenario, attacks: Iterable[Attack]) -> None:
-    """A cell of a sweep or an audit: the federation that is trained, and the round that is attacked."""
+    """A cell of a sweep or an audit: the federation that is trained, and the round that is
+    attacked.
+    """
     check_federation(trained)
     check_federation(exposed)
     check_attacks(exposed, attacks)
@@ -57,7 +59,8 @@ def check_attacks(scenario: Scenario, attacks: Iterable[Attack]) -> None:
         row = row_of(attack.name)
         if reply != "nothing" and row.sees not in (reply, "models"):
             raise BadScenario(
-                f"[[attacks]] '{attack.name}' looks at {plural(row.sees)}, and strategy '{strategy}' "
+                f"[[attacks]] '{attack.name}' looks at {plural(row.sees)}, and strategy "
+                f"'{strategy}' "
                 f"shares {plural(reply)}; choose from: {', '.join(fitting(reply))}."
             )
         if row.claims not in CLAIMS:
@@ -71,7 +74,8 @@ def check_attacks(scenario: Scenario, attacks: Iterable[Attack]) -> None:
             check_curious(scenario)
         if not any(attack.wants(server_round, last) for server_round in range(1, last + 1)):
             raise BadScenario(
-                f"[[attacks]] '{attack.name}' wants rounds {attack.rounds!r}, but the federation has "
+                f"[[attacks]] '{attack.name}' wants rounds {attack.rounds!r}, but the federation "
+                "has "
                 f"rounds 1 to {last}."
             )
 

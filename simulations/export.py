@@ -1,4 +1,6 @@
-"""A finished run as TensorBoard events or as an MLflow run: scalars, parameters, pictures, the report."""
+"""A finished run as TensorBoard events or as an MLflow run: scalars, parameters, pictures, the
+report.
+"""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -42,7 +44,9 @@ def to_tensorboard(folder: Path, out: Path) -> list[Path]:
 
 
 def to_mlflow(folder: Path, uri: str, experiment: str = "fedpriv") -> list[str]:
-    """Log every run in `folder` to a tracking store, a folder or an address; the ids of the new runs."""
+    """Log every run in `folder` to a tracking store, a folder or an address; the ids of the new
+    runs.
+    """
     try:
         from mlflow import MlflowClient
         from mlflow.exceptions import MlflowException

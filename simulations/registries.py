@@ -1,4 +1,6 @@
-"""Every registry by the word that `fedpriv list` takes, which is also the end of its entry-point group."""
+"""Every registry by the word that `fedpriv list` takes, which is also the end of its entry-point
+group.
+"""
 
 from functools import cache
 from typing import Any

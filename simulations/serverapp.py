@@ -1,4 +1,6 @@
-"""The ServerApp of `flwr run .`: train, then attack, judge and write the page as `fedpriv run` does."""
+"""The ServerApp of `flwr run .`: train, then attack, judge and write the page as `fedpriv run`
+does.
+"""
 
 import logging
 import os

@@ -1,8 +1,8 @@
 """The live view: a read-only page that follows a run folder while it grows.
 
-Every request is answered from file names that the folder itself was found to hold; a name that is not
-among them is 404, so no path outside the folder can be asked for. Truth, checkpoints and the clients'
-private state are never served.
+Every request is answered from file names that the folder itself was found to hold; a name that is
+not among them is 404, so no path outside the folder can be asked for. Truth, checkpoints and the
+clients' private state are never served.
 """
 
 import socket
@@ -22,7 +22,8 @@ from fedpriv.sweepfolder import SweepFolder
 
 PICTURES = 60
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; img-src 'self' data:; style-src 'unsafe-inline'; "
+    "Content-Security-Policy": "default-src 'none'; img-src 'self' data:; style-src "
+    "'unsafe-inline'; "
     "script-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; form-action 'none'",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",

@@ -1,4 +1,6 @@
-"""Strategies, and what somebody else's Flower app needs of them: `Curious(strategy, record_to(folder))`."""
+"""Strategies, and what somebody else's Flower app needs of them: `Curious(strategy,
+record_to(folder))`.
+"""
 
 from fedpriv.strategies.curious import Curious, Exchange
 from fedpriv.strategies.recorder import record_to

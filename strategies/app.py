@@ -1,4 +1,6 @@
-"""The ServerApp: scenario -> strategy -> rounds -> run folder; the same in simulation and deployment."""
+"""The ServerApp: scenario -> strategy -> rounds -> run folder; the same in simulation and
+deployment.
+"""
 
 import logging
 from collections.abc import Mapping

@@ -24,10 +24,12 @@ from fedpriv.strategies.vertical import VerticalSharing
 
 @dataclass(frozen=True)
 class StrategyRow(Entry[Strategy]):
-    """A row of STRATEGIES: what a reply is, how many clients work at a time, whether replies add up.
+    """A row of STRATEGIES: what a reply is, how many clients work at a time, whether replies add
+    up.
 
-    `reply` "update" is a model or its change, "codes" are representations of samples, "nothing" means
-    that clients keep what they learn. `summable` replies can be hidden in a sum (secure aggregation).
+    `reply` "update" is a model or its change, "codes" are representations of samples, "nothing"
+    means that clients keep what they learn. `summable` replies can be hidden in a sum (secure
+    aggregation).
     """
 
     reply: Literal["update", "codes", "nothing"] = "update"

@@ -1,4 +1,6 @@
-"""Curious: sees every exchange, of updates and of codes, before it is aggregated, and changes nothing."""
+"""Curious: sees every exchange, of updates and of codes, before it is aggregated, and changes
+nothing.
+"""
 
 import logging
 from collections.abc import Callable, Iterable

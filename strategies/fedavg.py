@@ -1,4 +1,6 @@
-"""FedAvg: the mean of client updates (SPN algorithms 2-3), reproducible whatever order replies come in."""
+"""FedAvg: the mean of client updates (SPN algorithms 2-3), reproducible whatever order replies come
+in.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal

@@ -1,4 +1,6 @@
-"""record_to: evidence in a folder, of updates and of codes, all of it or a sample, within a disk budget."""
+"""record_to: evidence in a folder, of updates and of codes, all of it or a sample, within a disk
+budget.
+"""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -28,9 +30,11 @@ def every(server_round: int) -> bool:
 
 
 class Recorder:
-    """Writes every exchange that is wanted as evidence: an Observation of an update, a Release of codes.
+    """Writes every exchange that is wanted as evidence: an Observation of an update, a Release of
+    codes.
 
-    Other exchanges (who holds how much, an encoder alone, a pool) hold nothing of a client's samples.
+    Other exchanges (who holds how much, an encoder alone, a pool) hold nothing of a client's
+    samples.
 
     `rounds` says which ones, `sample` how many nodes of a round at most, `max_bytes` when to stop,
     `name` what an observation calls a node. `facts` are what the server knows of the protocol; what
@@ -67,7 +71,9 @@ class Recorder:
         self.bytes += path.stat().st_size
 
     def evidence(self, exchange: Exchange) -> Evidence | None:
-        """What an exchange shows of a client's samples; None for a kind of message that shows nothing."""
+        """What an exchange shows of a client's samples; None for a kind of message that shows
+        nothing.
+        """
         kind = exchange.sent.metadata.message_type
         if kind == MessageType.TRAIN:
             return self.observation(exchange)

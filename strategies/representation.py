@@ -1,4 +1,6 @@
-"""Representation sharing: an initiator publishes an encoder, parties share codes, a pool is learned from (ARS 3.3)."""
+"""Representation sharing: an initiator publishes an encoder, parties share codes, a pool is learned
+from (ARS 3.3).
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -36,8 +38,8 @@ class RepresentationSharing(FedAvg):
     """One round is all of it: encoder, codes, pool. Later rounds share codes again.
 
     A round has several exchanges: who holds how much, the encoder, the codes, and the pool when
-    parties learn by themselves. Each one is sent, screened and observed by the round loop, which asks
-    `configure_more` for the next. The public state is the encoder and the classifiers.
+    parties learn by themselves. Each one is sent, screened and observed by the round loop, which
+    asks `configure_more` for the next. The public state is the encoder and the classifiers.
     """
 
     shares = False  # a reply holds codes, which no mean is taken of
@@ -186,7 +188,9 @@ class RepresentationSharing(FedAvg):
     # What a vertical federation does in its own way.
 
     def expected(self) -> State:
-        """The names and shapes of the encoder's weights; empty when samples are shared as they are."""
+        """The names and shapes of the encoder's weights; empty when samples are shared as they
+        are.
+        """
         return state_of(coder_of(self.scenario).encoder(self.wanted.layer))
 
     def check(self, party: int, shared: Shared) -> None:

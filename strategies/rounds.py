@@ -1,4 +1,5 @@
-"""The rounds of a federation: send, wait, leave out what is unusable, aggregate, evaluate, write down.
+"""The rounds of a federation: send, wait, leave out what is unusable, aggregate, evaluate, write
+down.
 
 Flower's own `Strategy.start` cannot begin at round k and ends the run at the first reply that does
 not fit; everything else is asked of the strategy by Flower's own hooks.
@@ -65,7 +66,8 @@ class Federated:
             record["seconds"] = round(time.monotonic() - started, 4)
             if idle >= getattr(self.strategy, "patience", 1):
                 raise WorkFailed(
-                    f"Round {server_round}: {record['clients']} of {record['asked']} clients gave a "
+                    f"Round {server_round}: {record['clients']} of {record['asked']} clients gave "
+                    "a "
                     f"usable answer, {self.min_clients} are needed. "
                     + " ".join(f"Client {f['client']}: {f['why']}." for f in record["failed"][:3])
                 )
@@ -76,8 +78,8 @@ class Federated:
     def one(self, server_round: int, state: State) -> tuple[State, Record]:
         """One round: the next state and its line for rounds.jsonl.
 
-        A strategy may have several exchanges in a round: each is sent, screened and aggregated, then
-        `configure_more` gives the next.
+        A strategy may have several exchanges in a round: each is sent, screened and aggregated,
+        then `configure_more` gives the next.
         """
         self.roster.nodes(self.grid)
         seed_everything(seed_of(self.seed, "server", server_round))  # Flower samples globally
@@ -103,7 +105,9 @@ class Federated:
     def exchanged(
         self, messages: list[Message], sent: State | None, record: Record
     ) -> list[Message]:
-        """The usable replies to the messages; who failed, and what was sent, goes into the record."""
+        """The usable replies to the messages; who failed, and what was sent, goes into the
+        record.
+        """
         replies = list(self.grid.send_and_receive(messages, timeout=self.timeout))
         good, failed = self.screened(messages, replies, sent)
         for failure in failed:

@@ -1,7 +1,9 @@
-"""Secure aggregation, the server's side: a grid on which the answers to a round are all one and the same mean.
+"""Secure aggregation, the server's side: a grid on which the answers to a round are all one and the
+same mean.
 
-Flower 1.39 has SecAgg+ only as a workflow of its older API. SecureGrid runs that workflow's four stages for
-the train messages of a round and answers each of them with the mean, so that strategies need not know.
+Flower 1.39 has SecAgg+ only as a workflow of its older API. SecureGrid runs that workflow's four
+stages for the train messages of a round and answers each of them with the mean, so that strategies
+need not know.
 """
 
 import logging
@@ -44,7 +46,8 @@ def check_secagg(scenario: Scenario) -> None:
     name = scenario.federation.strategy
     if scenario.federation.secagg and not row_of(scenario).summable:
         raise BadScenario(
-            f"federation.secagg adds up the updates of several clients, and strategy '{name}' has no such "
+            f"federation.secagg adds up the updates of several clients, and strategy '{name}' has "
+            "no such "
             "sum; use fedavg, or leave secagg out."
         )
     if scenario.federation.secagg and scenario.federation.clients < 2:
@@ -205,7 +208,8 @@ def secured(grid: Grid, scenario: Scenario) -> Grid:
 
 @dataclass
 class OfSums:
-    """An observer that notes a round's sum once, as the update of one client with everybody's samples.
+    """An observer that notes a round's sum once, as the update of one client with everybody's
+    samples.
 
     Its node is the number of clients, one past the last partition.
     """

@@ -1,4 +1,6 @@
-"""Standalone: nobody shares, everybody trains for itself; the floor that sharing must beat (SPN fig. 7)."""
+"""Standalone: nobody shares, everybody trains for itself; the floor that sharing must beat (SPN
+fig. 7).
+"""
 
 from collections.abc import Iterable
 

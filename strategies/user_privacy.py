@@ -1,7 +1,8 @@
 """User-level differential privacy: Flower's own central DP strategies around FedAvg, with an ε.
 
 The guarantee is about a whole client, not one of its samples, and holds against whoever sees the
-models the server publishes; the server itself sees updates as they are (or clipped, on the client side).
+models the server publishes; the server itself sees updates as they are (or clipped, on the client
+side).
 """
 
 import math
@@ -20,7 +21,8 @@ from fedpriv.strategies.wrapper import Wrapper
 def user_epsilon(noise_multiplier: float, releases: int, delta: float) -> float:
     """ε of Gaussian releases by zero-concentrated DP, ρ + 2√(ρ·ln 1/δ) with ρ = k/2z².
 
-    No amplification by sampling is claimed: clients know whether they take part (Bun & Steinke 2016).
+    No amplification by sampling is claimed: clients know whether they take part (Bun & Steinke
+    2016).
     """
     rho = releases / (2 * noise_multiplier**2)
     return rho + 2 * math.sqrt(rho * math.log(1 / delta))

@@ -1,4 +1,6 @@
-"""Vertical sharing: parties hold columns of the same rows, own encoders, codes side by side (ARS 4.4.2)."""
+"""Vertical sharing: parties hold columns of the same rows, own encoders, codes side by side (ARS
+4.4.2).
+"""
 
 from collections.abc import Mapping
 
@@ -37,7 +39,8 @@ class VerticalSharing(RepresentationSharing):
     def pool(self, parties: Mapping[int, Shared]) -> Pool:
         if all(shared.y is None for shared in parties.values()):
             raise WorkFailed(
-                f"Party {self.wanted.label_party} has the labels, and did not share: nothing can be "
+                f"Party {self.wanted.label_party} has the labels, and did not share: nothing can "
+                "be "
                 "learned without it."
             )
         return columns_beside(self.scenario, parties)

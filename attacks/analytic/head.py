@@ -10,7 +10,9 @@ from fedpriv.evidence.victims import Victims
 
 @dataclass(frozen=True)
 class Head:
-    """The gradient of the last linear layer: weight (V, C, features), bias (V, C) if there is one."""
+    """The gradient of the last linear layer: weight (V, C, features), bias (V, C) if there is
+    one.
+    """
 
     path: str
     weight: Tensor

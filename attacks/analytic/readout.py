@@ -1,9 +1,10 @@
 """Read inputs off the first linear layer: its weight gradient over its bias gradient (SPN eq. 2-3).
 
 For one sample, ∇W = δ ⊗ φ and ∇b = δ, so every row gives φ. In a batch the rows are sums over
-samples, and a malicious server sends weights that keep samples apart: bins whose neighbours are subtracted
-(`ByDifference`, Fowl et al. 2022), or rows and heads that few samples pass (`ByRow`, Boenisch et al. 2023,
-Wen et al. 2022). φ is the input itself, or what convolutions made of it: then it is solved for the input.
+samples, and a malicious server sends weights that keep samples apart: bins whose neighbours are
+subtracted (`ByDifference`, Fowl et al. 2022), or rows and heads that few samples pass (`ByRow`,
+Boenisch et al. 2023, Wen et al. 2022). φ is the input itself, or what convolutions made of it: then
+it is solved for the input.
 """
 
 import time
@@ -117,7 +118,9 @@ class Readout:
     def labels(
         self, victims: Victims, weights: State, path: str, x: Tensor, at: Tensor, delta: Tensor
     ) -> Tensor:
-        """The class (N,) that would leave the gradient δ seen in the part each input was read from."""
+        """The class (N,) that would leave the gradient δ seen in the part each input was read
+        from.
+        """
         model, classes, key = victims.model.eval(), victims.facts.classes, f"{path}.bias"
         free = weights[key].detach().clone().requires_grad_()
         size = victims.facts.batch_size
@@ -166,8 +169,8 @@ def entering(model: nn.Module, weights: State, path: str, x: Tensor) -> Tensor:
 def solved(victims: Victims, weights: State, path: str, features: Tensor) -> Tensor:
     """The inputs (N, *shape) that have these features, the smoothest where several do.
 
-    The layers before are taken as affine, φ = A·x + c, as a malicious server makes them. The guess is
-    the mean of x given φ when neighbouring pixels are alike (a Gaussian prior).
+    The layers before are taken as affine, φ = A·x + c, as a malicious server makes them. The guess
+    is the mean of x given φ when neighbouring pixels are alike (a Gaussian prior).
     """
     shape = victims.facts.input_shape
     size = int(torch.tensor(shape).prod())
@@ -192,7 +195,9 @@ def solved(victims: Victims, weights: State, path: str, features: Tensor) -> Ten
 
 
 def smooth(shape: tuple[int, ...], length: float = 3.0) -> Tensor:
-    """Covariance (n, n) of pixels that are the more alike the nearer they are; channels are apart."""
+    """Covariance (n, n) of pixels that are the more alike the nearer they are; channels are
+    apart.
+    """
     channels, height, width = shape
     rows, columns = torch.meshgrid(
         torch.arange(float(height)), torch.arange(float(width)), indexing="ij"
@@ -208,5 +213,7 @@ def read_bins() -> Readout:
 
 
 def read_rows() -> Readout:
-    """For a server that planted traps, or fishes (malicious.name = "trap-weights", "class-fishing", …)."""
+    """For a server that planted traps, or fishes (malicious.name = "trap-weights", "class-fishing",
+    …).
+    """
     return Readout(by_row)

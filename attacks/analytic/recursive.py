@@ -1,4 +1,6 @@
-"""Recovery layer by layer from the last one back to the input (the idea of R-GAP), for one sample."""
+"""Recovery layer by layer from the last one back to the input (the idea of R-GAP), for one
+sample.
+"""
 
 import time
 from collections.abc import Callable
@@ -64,7 +66,9 @@ def as_matrix(module: nn.Module, weight: Tensor, shape: tuple[int, ...]) -> Tens
 
 
 def gradient_matrix(module: nn.Module, d: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """The weight gradient as a linear function of the input: (elements of ∇W, inputs) for dL/dz = d."""
+    """The weight gradient as a linear function of the input: (elements of ∇W, inputs) for dL/dz =
+    d.
+    """
     size = int(torch.tensor(shape).prod())
     units = torch.eye(size, dtype=d.dtype).view(size, *shape)
     if isinstance(module, nn.Linear):
@@ -146,7 +150,8 @@ def chain_of(victims: Victims) -> list[tuple[str, nn.Module]]:
     for path, module in chain:
         if not isinstance(module, taken):
             raise BadObservation(
-                f"{type(module).__name__} '{path}' cannot be inverted layer by layer; the recursive attack "
+                f"{type(module).__name__} '{path}' cannot be inverted layer by layer; the "
+                "recursive attack "
                 "takes convolutions, linear layers, sigmoid, tanh and ReLU."
             )
     if not all(isinstance(module, nn.Sequential) for module in sequences):
@@ -159,7 +164,8 @@ class Recursive:
     """Solves for each layer's input from its output and its weight gradient, last to first.
 
     The head gives features and dL/dz exactly; each layer below adds one linear system. Needs one
-    sample and a bias on the last layer; precision is lost where activations saturate or ReLUs are off.
+    sample and a bias on the last layer; precision is lost where activations saturate or ReLUs are
+    off.
     """
 
     def __call__(self, seen: Seen, progress: Progress = go_on) -> Reconstruction:

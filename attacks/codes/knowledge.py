@@ -1,7 +1,8 @@
 """What a curious party knows when codes are shared.
 
-The attacker's samples are its own, disjoint from its victims'. It may query the published encoder, sees the
-codes of the others and knows the settings of their defence, but no mask, decoder or sample of theirs.
+The attacker's samples are its own, disjoint from its victims'. It may query the published encoder,
+sees the codes of the others and knows the settings of their defence, but no mask, decoder or sample
+of theirs.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,8 +1,9 @@
-"""Secret masks of ARS: guessed with a given overlap, searched for, or read off the codes (ARS sect. 6.1).
+"""Secret masks of ARS: guessed with a given overlap, searched for, or read off the codes (ARS sect.
+6.1).
 
-The paper counts how unlikely a random guess is to come close. Nobody has to guess: a coordinate that
-is perturbed has another distribution than the clean codes that anyone can query, and one test for each
-coordinate reads the mask.
+The paper counts how unlikely a random guess is to come close. Nobody has to guess: a coordinate
+that is perturbed has another distribution than the clean codes that anyone can query, and one test
+for each coordinate reads the mask.
 """
 
 from collections.abc import Mapping
@@ -83,7 +84,8 @@ class MaskReading:
 
 @dataclass(frozen=True)
 class MaskSearch:
-    """Try random masks and keep the one whose guesses encode back to the codes best (ARS sect. 6.1).
+    """Try random masks and keep the one whose guesses encode back to the codes best (ARS sect.
+    6.1).
 
     The paper's attacker compares reconstructions with the truth, which no attacker has.
     """

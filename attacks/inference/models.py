@@ -1,4 +1,6 @@
-"""Was this sample in the training set? Scores from the global model, over rounds and against references."""
+"""Was this sample in the training set? Scores from the global model, over rounds and against
+references.
+"""
 
 from collections.abc import Sequence
 
@@ -44,17 +46,19 @@ def trajectory(model: nn.Module, states: Sequence[State], x: Tensor, y: Tensor) 
 def likelihood_ratio(target: Tensor, references: Tensor, trained_on: Tensor) -> Tensor:
     """(M,) LiRA: how much likelier each sample's confidence is if it was trained on.
 
-    target: (M,) or (rounds, M) from the model under attack; references: (N, …) the same from N models of
-    the attacker's own; trained_on: (N, M) which of these saw which sample. Where no reference saw a
-    sample (the offline attack) the score is how far the target lies above those that did not. Spreads are pooled
-    over samples, as few references cannot give one each. Rounds add up.
+    target: (M,) or (rounds, M) from the model under attack; references: (N, …) the same from N
+    models of the attacker's own; trained_on: (N, M) which of these saw which sample. Where no
+    reference saw a sample (the offline attack) the score is how far the target lies above those
+    that did not. Spreads are pooled over samples, as few references cannot give one each. Rounds
+    add up.
     """
     if references.shape[1:] != target.shape or trained_on.shape != (
         len(references),
         target.shape[-1],
     ):
         raise BadInput(
-            f"for a target of shape {tuple(target.shape)} references must be (N, …) of it and trained_on "
+            f"for a target of shape {tuple(target.shape)} references must be (N, …) of it and "
+            "trained_on "
             f"(N, {target.shape[-1]}), got {tuple(references.shape)} and {tuple(trained_on.shape)}."
         )
     outside = (~trained_on).double()

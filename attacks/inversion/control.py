@@ -47,7 +47,8 @@ def samples(victims: Victims, count: int, seed: int, public: Tensor | None) -> T
     if public is not None:
         if tuple(public.shape[1:]) != tuple(facts.input_shape) or len(public) < victims.slots:
             raise BadOption(
-                f"public samples must be at least {victims.slots} of the shape {facts.input_shape}, "
+                f"public samples must be at least {victims.slots} of the shape "
+                f"{facts.input_shape}, "
                 f"got {tuple(public.shape)}."
             )
         chosen = torch.randperm(len(public), generator=stream)[torch.arange(total) % len(public)]

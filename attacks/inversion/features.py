@@ -1,4 +1,6 @@
-"""Knows of SPN: the secret term never reaches the public head, so that label and features can be read there."""
+"""Knows of SPN: the secret term never reaches the public head, so that label and features can be
+read there.
+"""
 
 import time
 from collections.abc import Sequence
@@ -29,7 +31,9 @@ FEATURES = "φ(x)"
 
 
 def features_of(weight: Tensor, bias: Tensor) -> Tensor:
-    """φ(x) from ∇W = δ ⊗ φ and ∇b = δ, by least squares over the classes; (V, C, F), (V, C) -> (V, F)."""
+    """φ(x) from ∇W = δ ⊗ φ and ∇b = δ, by least squares over the classes; (V, C, F), (V, C) -> (V,
+    F).
+    """
     return torch.einsum("vc,vcf->vf", bias, weight) / bias.square().sum(1, keepdim=True)
 
 
@@ -113,7 +117,8 @@ def fitted_upstream(victims: Victims, x: Tensor, steps: int = 60) -> Tensor:
 
 @dataclass(frozen=True)
 class FeatureInversion:
-    """Search for the x that has the features read off the public head: the attacker who knows of SPN.
+    """Search for the x that has the features read off the public head: the attacker who knows of
+    SPN.
 
     First x by its features alone. Then also by the backbone's gradient, for which the upstream
     gradient dL/dφ is a second unknown, as the secret head's part of it is not known. Needs one
@@ -136,7 +141,8 @@ class FeatureInversion:
         if victims.slots != 1 or head.bias is None:
             why = f"of {victims.slots} samples" if head.bias is not None else "without a bias there"
             raise BadObservation(
-                f"features can be read off the last layer of updates of one sample, with a bias; not {why}."
+                "features can be read off the last layer of updates of one sample, with a bias; "
+                f"not {why}."
             )
         search = GradientInversion(
             relative(0.0),

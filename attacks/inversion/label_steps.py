@@ -1,9 +1,11 @@
-"""Labels of several local steps: the last layer's training is replayed for guesses of labels and their order.
+"""Labels of several local steps: the last layer's training is replayed for guesses of labels and
+their order.
 
-Each step moves the last layer, so that the next step's gradient depends on the labels before it. The replay
-needs no samples: it takes one feature vector for all of them, which is read from the update itself. Where
-that vector is long, one step turns the prediction round, and the biases show little but the last label.
-Then the rows of the weights are looked at: those of absent classes are multiples of the mean features.
+Each step moves the last layer, so that the next step's gradient depends on the labels before it.
+The replay needs no samples: it takes one feature vector for all of them, which is read from the
+update itself. Where that vector is long, one step turns the prediction round, and the biases show
+little but the last label. Then the rows of the weights are looked at: those of absent classes are
+multiples of the mean features.
 """
 
 from collections.abc import Callable
@@ -25,7 +27,9 @@ _TURNS = 1.0  # a step that moves the logits by more turns predictions round
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """The last layer of one client: logits z (C,) at its features, ‖φ‖² + 1, and how it was trained."""
+    """The last layer of one client: logits z (C,) at its features, ‖φ‖² + 1, and how it was
+    trained.
+    """
 
     logits: Tensor
     size: float
@@ -76,10 +80,11 @@ def refined(error: Callable[[Tensor], Tensor], start: Tensor, classes: int) -> t
 
 
 def present(weight: Tensor, bias: Tensor, features: Tensor, count: int) -> Tensor:
-    """The `count` classes that the update (C, F), (C,) shows most clearly, in the order of their numbers.
+    """The `count` classes that the update (C, F), (C,) shows most clearly, in the order of their
+    numbers.
 
-    A class that no sample has gets a multiple of the mean features. What is left of its row, and a bias
-    that rose, are the marks of a class that was there.
+    A class that no sample has gets a multiple of the mean features. What is left of its row, and a
+    bias that rose, are the marks of a class that was there.
     """
     left = (weight - bias.unsqueeze(1) * features).norm(dim=1)
     marks = left + bias.clamp_min(0) * features.norm()

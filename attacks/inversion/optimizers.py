@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 Evaluate = Callable[[list[Tensor], Tensor | None], tuple[Tensor, list[Tensor]]]
-"""(unknowns, rows or None for all) -> losses (V,) and their gradients; unknowns are those of the rows."""
+"""(unknowns, rows or None for all) -> losses (V,) and their gradients; unknowns are those of
+the rows.
+"""
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,9 @@ from fedpriv.progress import Progress, Told, go_on
 class Polished:
     """`inversion`, and then up to `polish` steps of L-BFGS on the squared distance without a prior.
 
-    A first-order search with a prior finds the basin quickly and stops at what the prior prefers. L-BFGS
-    alone is exact on smooth networks but slow to find the basin. Where the network is not smooth, the
-    second part ends after a few steps and changes little.
+    A first-order search with a prior finds the basin quickly and stops at what the prior prefers.
+    L-BFGS alone is exact on smooth networks but slow to find the basin. Where the network is not
+    smooth, the second part ends after a few steps and changes little.
     """
 
     inversion: GradientInversion

@@ -50,8 +50,8 @@ def group(weight: float) -> Prior:
 def batch_statistics(weight: float) -> Prior:
     """Feature means and variances are those of the BatchNorm layers (GradInversion).
 
-    A client that trains in train mode moves its running statistics by `momentum` towards those of its
-    batch and sends them back: for one local step the batch's own are read off exactly.
+    A client that trains in train mode moves its running statistics by `momentum` towards those of
+    its batch and sends them back: for one local step the batch's own are read off exactly.
     """
 
     def penalty(x: Tensor, victims: Victims) -> Tensor:

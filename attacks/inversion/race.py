@@ -1,4 +1,6 @@
-"""A race: which of several attacks is the strongest here, measured where the attacker knows the truth."""
+"""A race: which of several attacks is the strongest here, measured where the attacker knows the
+truth.
+"""
 
 import time
 from collections.abc import Callable, Mapping
@@ -37,8 +39,8 @@ class Place:
 class Ranking:
     """The places, best first, and the control that they were measured on.
 
-    `left_out` are the candidates for which the budget had no room: they come last in the mapping that
-    was given, so put those that are usually good first.
+    `left_out` are the candidates for which the budget had no room: they come last in the mapping
+    that was given, so put those that are usually good first.
     """
 
     places: tuple[Place, ...]
@@ -68,7 +70,9 @@ def quality(claim: Reconstruction, truth: Tensor) -> Tensor:
 
 
 def shortened(attack: Runner, steps: int) -> tuple[Runner, int]:
-    """The attack with at most so many steps and without its last polish; one without steps as it is."""
+    """The attack with at most so many steps and without its last polish; one without steps as it
+    is.
+    """
     if isinstance(attack, Polished):
         attack = attack.inversion
     if isinstance(attack, GradientInversion):
@@ -87,12 +91,14 @@ def race(
     public: Tensor | None = None,
     progress: Progress = go_on,
 ) -> Ranking:
-    """Rank attacks by what they do to planted clients of the victims' protocol, by successive halving.
+    """Rank attacks by what they do to planted clients of the victims' protocol, by successive
+    halving.
 
     All candidates run for a few steps, and the best third of them for twice as many. `evaluations`
-    bounds the work: one is one gradient of one planted client (0: no bound). `public` are samples of
-    the same kind that the attacker has, as the model takes them; without them it makes up pictures.
-    The losses of different priors cannot be compared, so that the loss on the victims would not do.
+    bounds the work: one is one gradient of one planted client (0: no bound). `public` are samples
+    of the same kind that the attacker has, as the model takes them; without them it makes up
+    pictures. The losses of different priors cannot be compared, so that the loss on the victims
+    would not do.
     """
     if not candidates:
         raise BadOption("a race needs at least one candidate.")
@@ -138,7 +144,9 @@ def _finalists(room: int) -> int:
 
 
 def _work(room: int, steps: int) -> int:
-    """Evaluations of one planted client in a race of `room` candidates; a search looks at its end as well."""
+    """Evaluations of one planted client in a race of `room` candidates; a search looks at its end
+    as well.
+    """
     return room * (steps + 1) + (_finalists(room) * (2 * steps + 1) if room > 1 else 0)
 
 
@@ -150,9 +158,9 @@ def _by_psnr(places: Mapping[str, Place], names: list[str]) -> list[str]:
 class Strongest:
     """Race the candidates on planted clients, then run the winner on the victims.
 
-    The race costs at most `budget` times the winner's first-order steps. The last polish is kept if it pays
-    on the planted clients, and for each victim if it explains the update about as well as there: where
-    noise was added to an update, an exact match of it would be a match of the noise.
+    The race costs at most `budget` times the winner's first-order steps. The last polish is kept if
+    it pays on the planted clients, and for each victim if it explains the update about as well as
+    there: where noise was added to an update, an exact match of it would be a match of the noise.
     """
 
     candidates: Mapping[str, Polished]
@@ -195,7 +203,9 @@ class Strongest:
         )
 
     def _worth_polishing(self, winner: Polished, ranking: Ranking) -> float | None:
-        """The largest residual that polished planted clients have, or None if polishing does not pay."""
+        """The largest residual that polished planted clients have, or None if polishing does not
+        pay.
+        """
         if not winner.polish:
             return None
         short = replace(winner.inversion, steps=max(1, ranking.places[0].steps), restarts=1)

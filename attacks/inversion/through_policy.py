@@ -22,9 +22,10 @@ Transform = Callable[[Tensor], Tensor]
 class PolicyInversion:
     """An inversion that tries each thing a policy may have done, and goes on with the likeliest.
 
-    Every transformation is searched through for a `pilot` part of the steps; per victim the one with
-    the smallest loss is then searched to the end. The result is the original, not its transformed image.
-    `transforms` are differentiable functions of images in the model's space, or else come from `policy`.
+    Every transformation is searched through for a `pilot` part of the steps; per victim the one
+    with the smallest loss is then searched to the end. The result is the original, not its
+    transformed image. `transforms` are differentiable functions of images in the model's space, or
+    else come from `policy`.
     """
 
     inversion: GradientInversion

@@ -1,4 +1,6 @@
-"""Images moved and resized by functions that can be differentiated: between pixels they interpolate."""
+"""Images moved and resized by functions that can be differentiated: between pixels they
+interpolate.
+"""
 
 import torch
 from torch import Tensor

@@ -20,7 +20,8 @@ def dropout(seen: Observation, model: nn.Module) -> Iterator[Finding]:
         yield Finding(
             "dropout",
             "fatal",
-            f"dropout of {rate:g} is active while clients train: the gradient is that of a random part of the "
+            f"dropout of {rate:g} is active while clients train: the gradient is that of a random "
+            "part of the "
             "network. Evaluate with dropout off, or treat failure as no evidence of privacy.",
         )
 
@@ -43,14 +44,16 @@ def batch_norm(seen: Observation, model: nn.Module) -> Iterator[Finding]:
         yield Finding(
             "batch-norm",
             "mismatch",
-            f"the facts say eval mode, but the running statistics of {len(moved)} BatchNorm layers moved (first: "
+            f"the facts say eval mode, but the running statistics of {len(moved)} BatchNorm layers "
+            "moved (first: "
             f"'{moved[0]}'): the client trained in train mode. Record mode = 'train'.",
         )
     elif seen.mode == "train":
         yield Finding(
             "batch-norm",
             "warning",
-            f"{len(layers)} BatchNorm layers use the statistics of the batch (train mode): inversion is much "
+            f"{len(layers)} BatchNorm layers use the statistics of the batch (train mode): "
+            "inversion is much "
             "harder than in eval mode; the statistics that come back help 'grad-inversion'.",
         )
 
@@ -69,14 +72,16 @@ def schedule(seen: Observation) -> Iterator[Finding]:
         yield Finding(
             "local-steps",
             "note",
-            f"{seen.local_steps} local steps are no whole number of passes over {seen.num_examples} examples "
+            f"{seen.local_steps} local steps are no whole number of passes over "
+            f"{seen.num_examples} examples "
             f"in batches of {seen.batch_size} ({per_pass} steps a pass).",
         )
     if seen.batch_size > 8:
         yield Finding(
             "batch-size",
             "warning",
-            f"the gradient is the mean over {seen.batch_size} samples: single images are hard to tell apart.",
+            f"the gradient is the mean over {seen.batch_size} samples: single images are hard to "
+            "tell apart.",
         )
 
 
@@ -93,5 +98,6 @@ def smoothness(model: nn.Module) -> Iterator[Finding]:
         yield Finding(
             "non-smooth",
             "note",
-            f"the model has {', '.join(kinks)}: L-BFGS attacks (dlg, idlg) often stall, take adam+cosine.",
+            f"the model has {', '.join(kinks)}: L-BFGS attacks (dlg, idlg) often stall, take "
+            "adam+cosine.",
         )

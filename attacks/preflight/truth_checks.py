@@ -18,7 +18,9 @@ _STEPS = (1, 2, 3, 4, 5, 6, 8, 10, 16, 20)
 
 
 def predicted(seen: Observation, x: Tensor, y: Tensor) -> tuple[Victims, State]:
-    """The victim, and the delta that training on x (n, …), y would have given by the recorded facts."""
+    """The victim, and the delta that training on x (n, …), y would have given by the recorded
+    facts.
+    """
     victims = stack([seen], fast=False)
     with torch.no_grad():
         return victims, victims.update_at(x[None], y[None])
@@ -38,7 +40,9 @@ def total_error(victims: Victims, expected: State, scale: float = 1.0) -> float:
 def truth_checks(
     seen: Observation, x: Tensor, y: Tensor
 ) -> tuple[list[Finding], Mapping[str, float]]:
-    """What the difference between the recomputed and the observed update is due to, and its size per layer."""
+    """What the difference between the recomputed and the observed update is due to, and its size
+    per layer.
+    """
     victims, expected = predicted(seen, x, y)
     errors = layer_errors(victims, expected)
     error = total_error(victims, expected)
@@ -58,7 +62,8 @@ def _explained(
         yield Finding(
             cause,
             "mismatch",
-            f"the update is {scale:.3g} times the recomputed one, in all layers: the loss is scaled or lr "
+            f"the update is {scale:.3g} times the recomputed one, in all layers: the loss is "
+            "scaled or lr "
             f"{seen.lr:g} should be {seen.lr * scale:.3g}.",
         )
         return
@@ -77,20 +82,23 @@ def _explained(
         yield Finding(
             "local-steps",
             "mismatch",
-            f"{steps} local steps explain the update, the facts say {seen.local_steps} (error {found:.1e} instead of "
+            f"{steps} local steps explain the update, the facts say {seen.local_steps} (error "
+            f"{found:.1e} instead of "
             f"{error:.1e}).",
         )
     elif any(isinstance(m, _DropoutNd) and m.p for m in seen.model.modules()):
         yield Finding(
             "dropout",
             "fatal",
-            f"the recomputed update is off by {error:.1%} and the model has dropout: it was active.",
+            f"the recomputed update is off by {error:.1%} and the model has dropout: it was "
+            "active.",
         )
     else:
         yield Finding(
             "unexplained",
             "mismatch",
-            f"the recomputed update is off by {error:.1%}; no change of facts explains it: a defence, other samples, "
+            f"the recomputed update is off by {error:.1%}; no change of facts explains it: a "
+            "defence, other samples, "
             "or another loss.",
         )
 

@@ -31,7 +31,8 @@ def sparsity(victims: Victims) -> Iterator[Finding]:
         yield Finding(
             "sparsity",
             "warning",
-            f"{100 * sum(shares) / len(shares):.0f} % of the update is exactly zero, in all layers: it was pruned. "
+            f"{100 * sum(shares) / len(shares):.0f} % of the update is exactly zero, in all "
+            "layers: it was pruned. "
             "Use 'pruning-aware'.",
         )
 
@@ -44,13 +45,16 @@ def adaptive(victims: Victims) -> Iterator[Finding]:
         yield Finding(
             "optimiser",
             "warning",
-            "all elements moved equally far: the optimiser (Adam?) kept little more than the signs of the "
+            "all elements moved equally far: the optimiser (Adam?) kept little more than the signs "
+            "of the "
             "gradient. Cosine attacks lose most of their detail.",
         )
 
 
 def head_checks(victims: Victims) -> Iterator[Finding]:
-    """For one sample the head's gradient is δ ⊗ φ with δ = softmax(Wφ + b) − e_y: rank, scale and size tell."""
+    """For one sample the head's gradient is δ ⊗ φ with δ = softmax(Wφ + b) − e_y: rank, scale and
+    size tell.
+    """
     off = rounding(victims)
     if off > 0.1:
         yield _vanishing(
@@ -78,7 +82,8 @@ def head_checks(victims: Victims) -> Iterator[Finding]:
         yield Finding(
             "noise",
             "warning",
-            f"the head's gradient is not of rank one and its spectrum is flat: noise of about {sigma:.2g} per "
+            "the head's gradient is not of rank one and its spectrum is flat: noise of about "
+            f"{sigma:.2g} per "
             "element was added. Use 'noise-aware'.",
         )
         return
@@ -107,7 +112,8 @@ def _vanishing(why: str) -> Finding:
     return Finding(
         "converged",
         "fatal",
-        f"the gradient vanishes: {why}. The model has converged on this sample; attack an earlier round.",
+        f"the gradient vanishes: {why}. The model has converged on this sample; attack an earlier "
+        "round.",
     )
 
 
@@ -117,7 +123,8 @@ def _steps(victims: Victims, drift: bool, missing: float, scale: float) -> Itera
         yield Finding(
             "local-steps",
             "mismatch",
-            f"the head's gradient has a second direction ({missing:.1e} of it), which one step on one sample cannot "
+            f"the head's gradient has a second direction ({missing:.1e} of it), which one step on "
+            "one sample cannot "
             f"make: about {max(2, round(scale))} local steps were taken where the facts say 1.",
         )
     elif told > 1 and not drift and abs(scale * told - 1) < 0.2:
@@ -137,15 +144,18 @@ def _scale(victims: Victims, scale: float) -> Iterator[Finding]:
         yield Finding(
             "loss-scale",
             "mismatch",
-            f"the update is {scale:.3f} times what cross-entropy and lr {lr:g} give: the loss is scaled by {usual:g} "
-            f"(or lr was {lr * scale:.3g}: one SGD step cannot tell). L2 attacks would look for the wrong "
+            f"the update is {scale:.3f} times what cross-entropy and lr {lr:g} give: the loss is "
+            f"scaled by {usual:g} "
+            f"(or lr was {lr * scale:.3g}: one SGD step cannot tell). L2 attacks would look for "
+            "the wrong "
             "thing; cosine ones do not care.",
         )
     else:
         yield Finding(
             "learning-rate",
             "mismatch",
-            f"the update is {scale:.3g} times what lr {lr:g} gives: the learning rate was {lr * scale:.3g} (or the loss "
+            f"the update is {scale:.3g} times what lr {lr:g} gives: the learning rate was "
+            f"{lr * scale:.3g} (or the loss "
             "is scaled). Record the right one, or use a cosine attack.",
         )
 
@@ -160,7 +170,8 @@ def _reduction(victims: Victims, head: Head) -> Iterator[Finding]:
         yield Finding(
             cause,
             "mismatch",
-            f"the head's bias gradient pushes logits up by {up:.3g}, a mean over the batch by at most 1: the loss is "
+            f"the head's bias gradient pushes logits up by {up:.3g}, a mean over the batch by at "
+            "most 1: the loss is "
             f"summed, or lr {victims.facts.lr:g} is wrong.",
         )
 
@@ -171,5 +182,6 @@ def clipping(norms: Sequence[float]) -> Iterator[Finding]:
         yield Finding(
             "clipping",
             "warning",
-            f"all {len(norms)} updates have the norm {norms[0]:.4g}: they were clipped. Use a cosine attack.",
+            f"all {len(norms)} updates have the norm {norms[0]:.4g}: they were clipped. Use a "
+            "cosine attack.",
         )

@@ -19,7 +19,9 @@ LABEL = "label"
 
 @dataclass(frozen=True)
 class Holding:
-    """Samples (N, *shape), their numbers in the data set, and the part of the test set it encodes."""
+    """Samples (N, *shape), their numbers in the data set, and the part of the test set it
+    encodes.
+    """
 
     x: Tensor
     ids: Tensor

@@ -1,6 +1,7 @@
 """Noise on codes that misleads a decoder or an attribute classifier (ARS eq. 9-10, 12, 14-15).
 
-A party uses it to protect its codes, an attacker to make training codes like those it wants to decode.
+A party uses it to protect its codes, an attacker to make training codes like those it wants to
+decode.
 """
 
 from collections.abc import Callable, Sequence
@@ -69,12 +70,16 @@ def blended(noises: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
 
 
 def half_and_half(attributes: int) -> list[float]:
-    """λ0 = 1/2 and λk = 1/2M, the paper's choice; all of it for pixels without attributes (ARS 4.4.1)."""
+    """λ0 = 1/2 and λk = 1/2M, the paper's choice; all of it for pixels without attributes (ARS
+    4.4.1).
+    """
     return [0.5] + [0.5 / attributes] * attributes if attributes else [1.0]
 
 
 def random_mask(code: Sequence[int], draw: torch.Generator, share: float = 0.5) -> Tensor:
-    """A mask of zeros and ones; `share` of the coordinates, on average, may be perturbed (ARS 4.3)."""
+    """A mask of zeros and ones; `share` of the coordinates, on average, may be perturbed (ARS
+    4.3).
+    """
     return (torch.rand(tuple(code), generator=draw) < share).float()
 
 

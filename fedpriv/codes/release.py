@@ -1,4 +1,6 @@
-"""What parties share instead of updates: codes with their labels and row ids, and what is learned from them."""
+"""What parties share instead of updates: codes with their labels and row ids, and what is learned
+from them.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +17,9 @@ Z, Y, IDS, TEST, TEST_IDS, ENCODER, TASK = "z", "y", "ids", "test", "test-ids", 
 
 @dataclass(frozen=True)
 class Shared:
-    """What one party shared: codes (N, *code), labels (N, tasks) and row ids where it gives them."""
+    """What one party shared: codes (N, *code), labels (N, tasks) and row ids where it gives
+    them.
+    """
 
     z: Tensor
     test: Tensor
@@ -57,7 +61,9 @@ class Shared:
 
 @dataclass(frozen=True)
 class Published:
-    """The public models of a federation that shares codes: the encoder, and a classifier for each task."""
+    """The public models of a federation that shares codes: the encoder, and a classifier for each
+    task.
+    """
 
     encoder: State = field(default_factory=dict)
     classifiers: Mapping[str, State] = field(default_factory=dict)

@@ -1,4 +1,6 @@
-"""Who holds what: IID, Dirichlet, shards, natural owners, and columns (SPN app. C; ARS sect. 4.4.2)."""
+"""Who holds what: IID, Dirichlet, shards, natural owners, and columns (SPN app. C; ARS sect.
+4.4.2).
+"""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -107,8 +109,8 @@ def partition(
 ) -> list[np.ndarray]:
     """Ascending indices into the training samples, one array a client; same seed, same arrays.
 
-    `alpha` and `smallest` (samples of the poorest client; 2 is what BatchNorm needs) are Dirichlet's,
-    `shards_each` is shards', `owners` (`Dataset.ids[0]`) natural's.
+    `alpha` and `smallest` (samples of the poorest client; 2 is what BatchNorm needs) are
+    Dirichlet's, `shards_each` is shards', `owners` (`Dataset.ids[0]`) natural's.
     """
     labels = np.asarray(labels)
     if clients < 1 or clients > len(labels):

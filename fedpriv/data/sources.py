@@ -1,4 +1,6 @@
-"""Where a data set's file comes from: an explicit root, the folder in FEDPRIV_DATA, else the hub."""
+"""Where a data set's file comes from: an explicit root, the folder in FEDPRIV_DATA, else the
+hub.
+"""
 
 import os
 import zipfile
@@ -46,7 +48,8 @@ class Source:
         return BadData(
             f"Data set '{self.name}' is not there ({reason}). Do one of these: "
             f"(1) set root to a folder with {names}; "
-            f"(2) set the environment variable {VARIABLE} to such a folder (now {folder or 'unset'}); "
+            f"(2) set the environment variable {VARIABLE} to such a folder (now "
+            f"{folder or 'unset'}); "
             f"(3) {hub}."
         )
 

@@ -55,7 +55,8 @@ class ImageSet:
         if values.dtype != np.uint8 or values.shape[1:] != wanted:
             raise BadData(
                 f"The {part} images of '{self.source.name}' must be bytes of shape "
-                f"{wanted}, got {values.dtype} of shape {values.shape[1:]}: is it another set's file?"
+                f"{wanted}, got {values.dtype} of shape {values.shape[1:]}: is it another set's "
+                "file?"
             )
         return torch.from_numpy(np.ascontiguousarray(values.transpose(0, 3, 1, 2)))
 
@@ -91,7 +92,9 @@ class ImageSet:
 
 
 def builder(known: ImageSet) -> Callable[..., Dataset]:
-    """What DATASETS calls: root, normalise = false for raw pixels in [0, 1], hub for another copy."""
+    """What DATASETS calls: root, normalise = false for raw pixels in [0, 1], hub for another
+    copy.
+    """
 
     def build(root: str | None = None, normalise: bool = True, hub: str = "") -> Dataset:
         return known.build(root, normalise, hub)

@@ -60,8 +60,8 @@ def in_rows(values: Tensor, victims: int) -> Tensor:
 class Convolution(Rule):
     """z = W ∗ a + b; the tape's `v` is a tangent kernel (V, out, in, …) and bias (V, out).
 
-    `weight` is (out, in, …), or (U, out, in, …) with one kernel per set of rows. `unfold` is there if a
-    BatchNorm was folded in.
+    `weight` is (out, in, …), or (U, out, in, …) with one kernel per set of rows. `unfold` is there
+    if a BatchNorm was folded in.
     """
 
     weight: Tensor
@@ -164,7 +164,9 @@ class Convolution(Rule):
         return in_rows(found, sets)
 
     def _folded_back(self, d: Tensor, d_dot: Tensor, kernel: Tensor, size: torch.Size) -> Tensor:
-        """Wᵀ d_dot + Ẇᵀ d as columns that are folded once: libraries are slow at strided transposes."""
+        """Wᵀ d_dot + Ẇᵀ d as columns that are folded once: libraries are slow at strided
+        transposes.
+        """
         geometry, victims = self.geometry, len(kernel)
         if self.weight.ndim == 4:
             columns = torch.matmul(self.weight.flatten(1).mT, d_dot.flatten(2))

@@ -15,9 +15,9 @@ from fedpriv.engine.rules import MaybeTensor, Rule, Tape, summed
 class Dense(Rule):
     """z = W a + b. Its weight gradient stays an outer product d ⊗ a.
 
-    The tape's `v` are derivatives of the attack's loss with respect to d (N, out), a (N, in) and the
-    bias gradient (V, out). They add to the tangents just as a tangent weight would: with
-    v = ∂D/∂(d ⊗ a), ∂D/∂d = v a and ∂D/∂a = vᵀ d. A row is one sample, or one token of a sample.
+    The tape's `v` are derivatives of the attack's loss with respect to d (N, out), a (N, in) and
+    the bias gradient (V, out). They add to the tangents just as a tangent weight would: with v =
+    ∂D/∂(d ⊗ a), ∂D/∂d = v a and ∂D/∂a = vᵀ d. A row is one sample, or one token of a sample.
     """
 
     weight: Tensor  # (out, in), or (U, out, in)

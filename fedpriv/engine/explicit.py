@@ -1,4 +1,6 @@
-"""The gradients of many victims by explicit passes, equal to the general path and several times faster."""
+"""The gradients of many victims by explicit passes, equal to the general path and several times
+faster.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -16,7 +18,8 @@ from fedpriv.engine.rules import MaybeTensor, Tape
 
 
 class Loss:
-    """What follows the last layer's output z (N, K): the seed of the backward pass, and of its tangent.
+    """What follows the last layer's output z (N, K): the seed of the backward pass, and of its
+    tangent.
 
     `t` (N, K) is what the loss compares z with.
     """
@@ -103,8 +106,8 @@ class Explicit:
     def _arranged(self) -> tuple[list[Line], Tensor | None]:
         """The lines with the weights of these victims, and the order of victims that they need.
 
-        Victims with the same weights stand together, and pass as one group of a convolution. Where the
-        groups would have unequal sizes every victim is one of its own.
+        Victims with the same weights stand together, and pass as one group of a convolution. Where
+        the groups would have unequal sizes every victim is one of its own.
         """
         if self.which is None:
             return self.lines, None
@@ -180,7 +183,9 @@ def _read(slots: list[Tensor | None], line: Line) -> Iterable[Tensor]:
 
 
 def _pull(lines: list[Line], tapes: list[Tape], last: Tensor, second: bool) -> MaybeTensor:
-    """The pass from the loss towards x: dL/da, or its tangent in the second one; that of x itself."""
+    """The pass from the loss towards x: dL/da, or its tangent in the second one; that of x
+    itself.
+    """
     waiting: dict[int, Tensor] = {len(lines): last}
     for index in range(len(lines) - 1, -1, -1):
         line, tape = lines[index], tapes[index]

@@ -1,4 +1,6 @@
-"""BatchNorm in eval mode is an affine map: fold it into the convolution before it, and unfold gradients."""
+"""BatchNorm in eval mode is an affine map: fold it into the convolution before it, and unfold
+gradients.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Self
@@ -68,7 +70,9 @@ class Folded:
 
 
 def folded(names: dict[str, str], weights: State, mean: Tensor, var: Tensor, eps: float) -> Folded:
-    """Fold by the chain rule; `names` maps weight, bias, gamma, beta to the parameters that exist."""
+    """Fold by the chain rule; `names` maps weight, bias, gamma, beta to the parameters that
+    exist.
+    """
     w = weights[names["weight"]]
     deviation = (var + eps).sqrt()
     ones = torch.ones_like(mean)

@@ -140,9 +140,9 @@ class Hardsigmoid(nn.Hardsigmoid):
 def as_trained(model: nn.Module, mode: Literal["train", "eval"]) -> nn.Module:
     """A copy that computes what clients compute in `mode`, without side effects.
 
-    In train mode BatchNorm takes the statistics of the batch and keeps none. Dropout is off: its masks
-    are unknown to a server. An attack differentiates twice, so that layers without a second derivative
-    are replaced by equal ones that have it.
+    In train mode BatchNorm takes the statistics of the batch and keeps none. Dropout is off: its
+    masks are unknown to a server. An attack differentiates twice, so that layers without a second
+    derivative are replaced by equal ones that have it.
     """
     model = copy.deepcopy(model).requires_grad_(False).train(mode == "train")
     for module in list(model.modules()):
@@ -195,7 +195,9 @@ def per_victim(
     x: Tensor,
     t: Tensor,
 ) -> State:
-    """`one` for each victim: all at once by vmap, or in turn for models whose Python looks at values."""
+    """`one` for each victim: all at once by vmap, or in turn for models whose Python looks at
+    values.
+    """
     axis = None if shared else 0
     try:
         return vmap(one, in_dims=(axis, axis, 0, 0), randomness="different")(params, buffers, x, t)

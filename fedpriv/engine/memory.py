@@ -1,4 +1,6 @@
-"""How many victims fit into memory, and an allocator that does not give pages back after each tensor."""
+"""How many victims fit into memory, and an allocator that does not give pages back after each
+tensor.
+"""
 
 import ctypes
 import functools
@@ -45,8 +47,9 @@ def rows_that_fit(gigabytes: float, each: int) -> int:
 def keep_pages() -> None:
     """Let glibc reuse freed pages.
 
-    By default it unmaps every tensor of more than a few hundred kilobytes as soon as it is freed, and an attack
-    that allocates the same sizes a thousand times spends a quarter of its time on page faults.
+    By default it unmaps every tensor of more than a few hundred kilobytes as soon as it is freed,
+    and an attack that allocates the same sizes a thousand times spends a quarter of its time on
+    page faults.
     """
     if not sys.platform.startswith("linux"):
         return

@@ -17,8 +17,9 @@ Shape = Callable[[torch.Size, int], tuple[int, ...]]  # the shape of a, number o
 class Normalise(Rule):
     """n = (a − μ)/σ, with mean and deviation over `dims` of a view of a.
 
-    Written with m(·) for the mean over `dims`: the backward pass gives b = (d − m(d) − n m(n d))/σ. Along a
-    tangent, σ changes by m(n a_dot), and n by the same formula as b with a_dot in the place of d.
+    Written with m(·) for the mean over `dims`: the backward pass gives b = (d − m(d) − n m(n d))/σ.
+    Along a tangent, σ changes by m(n a_dot), and n by the same formula as b with a_dot in the place
+    of d.
     """
 
     view: Shape

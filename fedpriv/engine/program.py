@@ -27,7 +27,8 @@ class Unknown(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """One rule, the slots it reads (slot 0 is x, line i writes slot i + 1), and its gradients' way home.
+    """One rule, the slots it reads (slot 0 is x, line i writes slot i + 1), and its gradients' way
+    home.
 
     `deep` slots depend on parameters before them: only they need dL/da in the first backward pass.
     """

@@ -74,7 +74,8 @@ def step_rule(
 def batches(slots: int, batch_size: int, steps: int) -> Iterator[Tensor]:
     """The slots of each local step: in their own order, over and over, short at the end of a pass.
 
-    A server does not know the order of a client's samples, and need not: the slots are its unknowns.
+    A server does not know the order of a client's samples, and need not: the slots are its
+    unknowns.
     """
     starts = list(range(0, slots, batch_size))
     for step in range(steps):

@@ -2,8 +2,8 @@
 
 An attack needs the gradient with respect to x of ⟨v, ∇_θ L(x)⟩. Two passes give ∇_θ L (forward,
 backward); two more give the derivative of the backward pass in the direction v (tangent, second).
-Letters: a what enters a layer, z what leaves it, d = dL/dz; a dot over them is `_dot`. A tangent that is
-zero everywhere is None. `tape` is the layer's own memory during one evaluation.
+Letters: a what enters a layer, z what leaves it, d = dL/dz; a dot over them is `_dot`. A tangent
+that is zero everywhere is None. `tape` is the layer's own memory during one evaluation.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,9 +22,10 @@ MaybeTensor = Tensor | None
 class Rule:
     """One operation; linear ones need only say what `transposed` does.
 
-    A rule with parameters also says how their gradients leave the engine (`gradients`, `named`) and how the
-    attack's direction comes back (`directed`). Its parameters belong to all rows, or have a leading axis
-    of U sets: the rows are then sorted by set, and every set has the same number of them.
+    A rule with parameters also says how their gradients leave the engine (`gradients`, `named`) and
+    how the attack's direction comes back (`directed`). Its parameters belong to all rows, or have a
+    leading axis of U sets: the rows are then sorted by set, and every set has the same number of
+    them.
     """
 
     def forward(self, tape: Tape, *a: Tensor) -> Tensor:
@@ -100,7 +101,9 @@ class MaxPool(Rule):
 
 @dataclass(frozen=True)
 class LinearMap(Rule):
-    """Any operation without parameters that is linear in its one input: pooling, padding, slicing."""
+    """Any operation without parameters that is linear in its one input: pooling, padding,
+    slicing.
+    """
 
     function: Callable[[Tensor], Tensor]
 

@@ -1,4 +1,6 @@
-"""The explicit engine for a network, if it can be trusted; if not, one warning that says why and what it costs."""
+"""The explicit engine for a network, if it can be trusted; if not, one warning that says why and
+what it costs.
+"""
 
 import logging
 
@@ -28,7 +30,8 @@ def explicit_engine(
 ) -> Explicit | None:
     """The engine for this network, or None if a layer has no rule or the passes are not autograd's.
 
-    With `which` (V,), weights and buffers have a leading axis of sets, and it says whose set is which.
+    With `which` (V,), weights and buffers have a leading axis of sets, and it says whose set is
+    which.
     """
     try:
         lines = program(model, weights, buffers)
@@ -49,8 +52,8 @@ def _check(
 ) -> None:
     """Unknown unless explicit passes give the gradients that autograd gives; once per structure.
 
-    It compares in double precision, so that a wrong rule is far above rounding and a right one far below, and
-    the gradient as a whole, because single elements of it may be almost zero.
+    It compares in double precision, so that a wrong rule is far above rounding and a right one far
+    below, and the gradient as a whole, because single elements of it may be almost zero.
     """
     rules = tuple((type(line.rule).__name__, line.reads, line.deep) for line in lines)
     sizes = tuple((name, value.shape[several:]) for name, value in weights.items())
@@ -93,7 +96,8 @@ def _tell(model: str, reason: str) -> None:
     if (model, reason) not in _told:
         _told.add((model, reason))
         log.warning(
-            "%s: %s. Its gradients come from torch.func instead of the fast engine: an attack takes about "
+            "%s: %s. Its gradients come from torch.func instead of the fast engine: an attack "
+            "takes about "
             "1.3 times as long for one victim, and up to 3 times as long for many.",
             model,
             reason,

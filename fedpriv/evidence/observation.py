@@ -82,7 +82,8 @@ class Observation:
         unlike = self.sent.keys() ^ self.received.keys()
         if unlike:
             raise BadObservation(
-                f"{self.name}: sent and received differ in {_some(unlike)}; both must hold one model."
+                f"{self.name}: sent and received differ in {_some(unlike)}; both must hold one "
+                "model."
             )
         for key, value in self.sent.items():
             if value.shape != self.received[key].shape:
@@ -143,7 +144,9 @@ class Observation:
 
     @classmethod
     def of_gradient(cls, sent: State, gradient: State, *, lr: float = 1.0, **facts: Any) -> Self:
-        """The observation of a client that shares a gradient: one SGD step, kept in double precision."""
+        """The observation of a client that shares a gradient: one SGD step, kept in double
+        precision.
+        """
         received = {
             key: value.double() - lr * gradient[key].double() if key in gradient else value
             for key, value in sent.items()
@@ -152,7 +155,9 @@ class Observation:
 
 
 def mean_gradient(seen: Observation, delta: State, sent: State) -> State:
-    """−Δ/(lr · steps) − weight decay · w for every entry of `delta`, one victim or many side by side."""
+    """−Δ/(lr · steps) − weight decay · w for every entry of `delta`, one victim or many side by
+    side.
+    """
     scale = seen.lr * seen.local_steps * (1 + seen.momentum * seen.nesterov)
     return {
         key: -change / scale - seen.weight_decay * sent[key].float()

@@ -47,7 +47,9 @@ class Release:
 
     @property
     def encoder(self) -> State:
-        """The weights of the encoder behind the codes; empty when the party did not publish its own."""
+        """The weights of the encoder behind the codes; empty when the party did not publish its
+        own.
+        """
         return self.shared.encoder or self.sent
 
     def save(self, folder: Path | str) -> Path:

@@ -35,8 +35,8 @@ class Victims:
 
     `weights` and `buffers` have that axis only if the server sent different models (`shared` is
     False), as in round robin. `each` are the observations, row by row. They agree in all facts but
-    `round`, `node` and `num_examples`, and in the number of slots. `facts` is the first of them: read from
-    it what they agree in.
+    `round`, `node` and `num_examples`, and in the number of slots. `facts` is the first of them:
+    read from it what they agree in.
     """
 
     model: nn.Module
@@ -112,7 +112,9 @@ class Victims:
         return {key: dense(values) for key, values in self.factors_at(x, y).items()}
 
     def update_at(self, x: Tensor, y: Tensor) -> State:
-        """The deltas that local training on the slots `x` (V, n, …), `y` would give; differentiable."""
+        """The deltas that local training on the slots `x` (V, n, …), `y` would give;
+        differentiable.
+        """
         facts, t = self.facts, soft(y, self.facts.classes)
 
         def one(weights: State, buffers: State, x: Tensor, t: Tensor) -> State:
@@ -209,7 +211,9 @@ def sets_of(observations: Sequence[Observation]) -> list[int]:
 
 
 def check_runs(seen: Observation, client: nn.Module) -> None:
-    """BadObservation unless the model takes the recorded inputs, gives the classes, and has our loss."""
+    """BadObservation unless the model takes the recorded inputs, gives the classes, and has our
+    loss.
+    """
     if seen.loss != "cross-entropy":
         raise BadObservation(
             f"{seen.name} was trained with the loss '{seen.loss}'; attacks know 'cross-entropy'."
@@ -224,7 +228,8 @@ def check_runs(seen: Observation, client: nn.Module) -> None:
         ) from error
     if shape != (2, seen.classes):
         raise BadObservation(
-            f"{kind} gives outputs of shape {shape[1:]} where {seen.name} has {seen.classes} classes."
+            f"{kind} gives outputs of shape {shape[1:]} where {seen.name} has {seen.classes} "
+            "classes."
         )
 
 

@@ -1,4 +1,6 @@
-"""Privacy against accuracy: PPC points and regions, CAP, Pareto front (SPN def. 1, eq. 1; RAN fig. 3)."""
+"""Privacy against accuracy: PPC points and regions, CAP, Pareto front (SPN def. 1, eq. 1; RAN fig.
+3).
+"""
 
 import math
 from collections.abc import Sequence
@@ -36,7 +38,9 @@ def region(m: float) -> Region:
 
 
 def cap(accuracies: Sequence[float], distances: Sequence[float]) -> float:
-    """Calibrated averaged performance: the mean of accuracy × distance over settings (SPN eq. 1)."""
+    """Calibrated averaged performance: the mean of accuracy × distance over settings (SPN eq.
+    1).
+    """
     if len(accuracies) != len(distances) or not len(accuracies):
         raise BadInput(
             f"CAP needs an accuracy and a distance for each setting; got {len(accuracies)} "
@@ -54,7 +58,8 @@ def cap_between(
 ) -> float:
     """The mean of accuracy × distance for m from `low` to `high`, linear between settings.
 
-    Mechanisms that cover that range are compared at equal perturbation, whichever values were tried.
+    Mechanisms that cover that range are compared at equal perturbation, whichever values were
+    tried.
     """
     points = np.array(sorted(zip(m, np.multiply(accuracies, distances), strict=True)))
     known = points[np.isfinite(points[:, 0])]

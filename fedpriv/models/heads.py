@@ -39,7 +39,8 @@ def last_linear(model: nn.Module) -> tuple[str, nn.Linear]:
     found = [(name, part) for name, part in model.named_modules() if isinstance(part, nn.Linear)]
     if not found:
         raise BadOption(
-            f"{type(model).__name__} has no linear layer; fedpriv needs a classifier that ends in one."
+            f"{type(model).__name__} has no linear layer; fedpriv needs a classifier that ends in "
+            "one."
         )
     return found[-1]
 

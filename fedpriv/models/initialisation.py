@@ -20,8 +20,9 @@ def initialised(model: nn.Module, init: Init, width: float = 0.3) -> nn.Module:
     """`model` with its weights drawn as asked for; "default" is torch's own way.
 
     "uniform" draws weights and biases from (−width, width) (SPN table 2), "kaiming" the weights of
-    linear and convolutional layers as kaiming_uniform (SPN table 3), "fan-out" those of convolutions as
-    kaiming_normal does by what they send out, as torchvision's ResNets and the inversion literature do.
+    linear and convolutional layers as kaiming_uniform (SPN table 3), "fan-out" those of
+    convolutions as kaiming_normal does by what they send out, as torchvision's ResNets and the
+    inversion literature do.
     """
     if init == "uniform":
         for parameter in model.parameters():

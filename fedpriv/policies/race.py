@@ -19,7 +19,9 @@ def stages(total: int, first: int) -> list[int]:
 
 
 def doubt(values: Tensor, against: Tensor) -> Tensor:
-    """(C,): the standard error of mean(values − against); values (C, n), against (n,) or a number."""
+    """(C,): the standard error of mean(values − against); values (C, n), against (n,) or a
+    number.
+    """
     found: Tensor = (values - against).std(1) / values.shape[1] ** 0.5
     return found
 
@@ -52,15 +54,17 @@ def may_cross(values: Tensor, cut: float, doubts: float, moves_too: bool = False
 
 
 def _at_least_typical(spread: Tensor) -> Tensor:
-    """A spread seen in few columns may be small by chance: none counts as smaller than the median."""
+    """A spread seen in few columns may be small by chance: none counts as smaller than the
+    median.
+    """
     return torch.maximum(spread, spread.median())
 
 
 def completed(values: Sequence[Sequence[float]]) -> list[float]:
     """What each candidate's mean would be over all columns that any candidate has seen.
 
-    Candidates that left early saw other images or rounds than the rest: they are moved by as much as
-    those that stayed differ between what was seen then and all that was seen in the end.
+    Candidates that left early saw other images or rounds than the rest: they are moved by as much
+    as those that stayed differ between what was seen then and all that was seen in the end.
     """
     most = max(map(len, values))
     stayed = torch.tensor([row for row in values if len(row) == most], dtype=torch.float64).mean(0)

@@ -30,10 +30,10 @@ Stage = Callable[[str, int], None]  # told what begins, and of how many tasks
 class Search:
     """How many candidates, how many to keep, and how carefully to choose.
 
-    T_acc as a number does not carry over: the paper's −85 hangs on the images, labels and weights its
-    code drew. The default quantile stands between two policies of the paper's own table 1a: 43-18-18,
-    which cost no accuracy there (77.3 % against 76.9 % without), has a fifth of all candidates below it
-    and passes; 3-1-7, which cost 6.3 points, has 7 % below it and does not.
+    T_acc as a number does not carry over: the paper's −85 hangs on the images, labels and weights
+    its code drew. The default quantile stands between two policies of the paper's own table 1a:
+    43-18-18, which cost no accuracy there (77.3 % against 76.9 % without), has a fifth of all
+    candidates below it and passes; 3-1-7, which cost 6.3 points, has 7 % below it and does not.
     """
 
     candidates: int = 1500  # C_max
@@ -213,7 +213,9 @@ def _too_few(
 
 
 def _sketched(settings: Search, names: list[str], able: list[str], values: Values) -> Scores:
-    """Sketches of S_pri, image by image: the fewer candidates are left, the more images they see."""
+    """Sketches of S_pri, image by image: the fewer candidates are left, the more images they
+    see.
+    """
     first = min(FIRST_IMAGES, settings.images)
     found = values(names, "sketch", -(-first // 2))
     scores = dict(zip(names, found.tolist(), strict=True))

@@ -39,11 +39,16 @@ def sweep_sections(grid: Grid, several: bool) -> list[Section]:
 
 
 _PPC = (
-    "Distance of the reconstruction (solid) and accuracy (dotted, right) against how small the added "
-    "gradient is. Green: it is longer than the clean one, and linear reconstruction must fail. Red: "
+    "Distance of the reconstruction (solid) and accuracy (dotted, right) against how small the "
+    "added "
+    "gradient is. Green: it is longer than the clean one, and linear reconstruction must fail. "
+    "Red: "
     "it is ten times shorter or less, and pixels are disclosed (SPN figure 5)."
 )
-_CAP = "The mean over a mechanism's settings of accuracy × distance (SPN equation 1). Higher is better."
+_CAP = (
+    "The mean over a mechanism's settings of accuracy × distance (SPN equation 1). "
+    "Higher is better."
+)
 _KNOWS = "A defence that only holds against attackers who do not know of it does not hold."
 
 
@@ -77,7 +82,9 @@ def _gallery(grid: Grid, what: Measure) -> list[Tile]:
 
 
 def _settings(done: pd.DataFrame, what: Measure) -> pd.DataFrame:
-    """One line a setting: its accuracy, the worst leak of all attacks, and of those that do not know."""
+    """One line a setting: its accuracy, the worst leak of all attacks, and of those that do not
+    know.
+    """
     rows = []
     for name, part in done.groupby("setting", sort=False):
         unaware = part[~part["informed"]]
@@ -214,13 +221,15 @@ def verdict_of_sweep(grid: Grid) -> Verdict:
     sure = holds[holds["tested"]]
     light: Light = "green" if len(sure) else "amber" if len(holds) else "red"
     first = (
-        f"Of {len(defended)} defended settings, {len(unaware)} keep every reconstruction of attackers who "
+        f"Of {len(defended)} defended settings, {len(unaware)} keep every reconstruction of "
+        "attackers who "
         f"do not know the defence within {what.shown(what.bound)}, and {len(sure)} those of "
         "attackers who do."
     )
     worst = done.sort_values("leak", ascending=not what.high, kind="stable").iloc[0]
     second = (
-        f"The best reconstruction, {what.shown(worst['leak'])}, came from {worst['setting']} with the "
+        f"The best reconstruction, {what.shown(worst['leak'])}, came from {worst['setting']} with "
+        "the "
         f"attack {worst['attack']}"
         + (
             f"; without a defence it was {what.shown(_worst(bare['leak'], what))}."
@@ -235,5 +244,6 @@ def _price(holds: pd.DataFrame, bare: pd.DataFrame) -> str:
     if holds.empty:
         return "No setting holds, so there is no price to name."
     best = holds.sort_values("accuracy", ascending=False, kind="stable").iloc[0]
-    text = f"The setting that holds and costs least is {best['name']} with {best['accuracy']:.1%} accuracy"
+    text = f"The setting that holds and costs least is {best['name']} with "
+    text += f"{best['accuracy']:.1%} accuracy"
     return text + (f", {bare['accuracy'].mean():.1%} without a defence." if len(bare) else ".")

@@ -48,8 +48,9 @@ def save_grid(path: Path, rows: Sequence[Tensor]) -> None:
 def save_ppc(path: Path, results: pd.DataFrame) -> None:
     """PPC curves as PNG: a column for each defence, a row for each kind of attack (SPN fig. 5).
 
-    `results` has a line for defence, value, attack and batch size: accuracy, m, relative error, membership and
-    tracing distance. Accuracy is on the left axis, distances on the right; green is where ‖E‖ > ‖B‖.
+    `results` has a line for defence, value, attack and batch size: accuracy, m, relative error,
+    membership and tracing distance. Accuracy is on the left axis, distances on the right; green is
+    where ‖E‖ > ‖B‖.
     """
     import matplotlib
 

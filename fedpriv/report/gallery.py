@@ -48,7 +48,9 @@ def tiles(
 
 
 def sheets(folder: RunFolder, row: pd.Series, name: str) -> Iterator[Tile]:
-    """The picture of a victim's samples in a row over their reconstructions, when only that was kept."""
+    """The picture of a victim's samples in a row over their reconstructions, when only that was
+    kept.
+    """
     path = folder.picture_file(str(row["attack"]), f"{row['round']}-{row['node']}")
     if path.exists():
         words = "samples over their reconstructions"

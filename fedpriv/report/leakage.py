@@ -1,4 +1,6 @@
-"""How much leaked: which way a metric is bad, the worst victim, medians with bootstrap intervals."""
+"""How much leaked: which way a metric is bad, the worst victim, medians with bootstrap
+intervals.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -62,7 +64,9 @@ class Measure:
 
 @dataclass(frozen=True)
 class Summary:
-    """A group of victims in numbers: median with its interval, the worst, the share over the bound."""
+    """A group of victims in numbers: median with its interval, the worst, the share over the
+    bound.
+    """
 
     count: int
     median: float
@@ -91,7 +95,9 @@ def measure(name: str, gate: Mapping[str, float] | None = None) -> Measure:
 
 
 def clipped(values: pd.Series) -> np.ndarray:
-    """The numbers of a column; a perfect copy of an old folder, which is infinite, as the ceiling."""
+    """The numbers of a column; a perfect copy of an old folder, which is infinite, as the
+    ceiling.
+    """
     plain = values.dropna().to_numpy(dtype=float)
     found: np.ndarray = np.clip(plain, -CEILING, CEILING)
     return found

@@ -1,4 +1,6 @@
-"""One self-contained HTML page from run folders and sweeps: text, tables and pictures need no script."""
+"""One self-contained HTML page from run folders and sweeps: text, tables and pictures need no
+script.
+"""
 
 import shlex
 from collections.abc import Sequence

@@ -139,7 +139,9 @@ def _grid(folder: SweepFolder) -> Grid:
 
 
 def _distinct(runs: list[Run]) -> list[Run]:
-    """Runs that share a name get their parent folder's in front, and a number if that does not help."""
+    """Runs that share a name get their parent folder's in front, and a number if that does not
+    help.
+    """
     names = Counter(run.name for run in runs)
     seen: Counter[str] = Counter()
     result = []

@@ -1,4 +1,6 @@
-"""Pictures of a policy search: scores, single transformations, GradSim's curves, checks by attacks."""
+"""Pictures of a policy search: scores, single transformations, GradSim's curves, checks by
+attacks.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

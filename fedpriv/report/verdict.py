@@ -19,7 +19,9 @@ WORDS: dict[Light, str] = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a reader takes away who reads nothing else: what leaked, how it was defended, at what cost."""
+    """What a reader takes away who reads nothing else: what leaked, how it was defended, at what
+    cost.
+    """
 
     light: Light
     sentences: tuple[str, ...]

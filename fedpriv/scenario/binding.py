@@ -1,4 +1,6 @@
-"""Options that people type, bound to what takes them: names and types are checked where they enter."""
+"""Options that people type, bound to what takes them: names and types are checked where they
+enter.
+"""
 
 import difflib
 import inspect

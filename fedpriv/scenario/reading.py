@@ -1,4 +1,6 @@
-"""Scenario files: built-in names and TOML in, `extends`, profiles and --set applied, a Scenario out."""
+"""Scenario files: built-in names and TOML in, `extends`, profiles and --set applied, a Scenario
+out.
+"""
 
 import tomllib
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,6 @@
-"""`fedpriv audit`: train, attack with the standard battery, look for a defence that passes, report."""
+"""`fedpriv audit`: train, attack with the standard battery, look for a defence that passes,
+report.
+"""
 
 import time
 from collections.abc import Callable, Iterable
@@ -24,7 +26,8 @@ from fedpriv.simulations.judging.recordings import of_run
 from fedpriv.strategies.catalogue import row_of
 from fedpriv.tables import Row
 
-# The shares of the time after which training, the battery and the defences end; then the page is written.
+# The shares of the time after which training, the battery and the defences end; then the page is
+# written.
 TRAINING, BATTERY, LADDER = 0.3, 0.5, 0.95
 WORDS = {True: "passes", False: "falls", None: "undecided"}
 
@@ -123,7 +126,9 @@ def audit(
 
 
 def in_time(deadline: float, least: int = 1) -> Callable[[dict[str, Any]], bool]:
-    """Whether another round as long as the last one ends before the deadline; `least` rounds in any case."""
+    """Whether another round as long as the last one ends before the deadline; `least` rounds in any
+    case.
+    """
 
     def going_on(record: dict[str, Any]) -> bool:
         found: bool = record["round"] < least or time.monotonic() + record["seconds"] <= deadline

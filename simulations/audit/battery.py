@@ -57,7 +57,8 @@ def milestones(rounds: int) -> tuple[int, ...]:
 
 
 def cells(scenario: Scenario, rounds: Sequence[int]) -> list[Cell]:
-    """Every one of the rounds at every batch size; single samples first, then what clients really do.
+    """Every one of the rounds at every batch size; single samples first, then what clients really
+    do.
 
     The first round comes first: an untrained model gives most away.
     """
@@ -71,8 +72,9 @@ def cells(scenario: Scenario, rounds: Sequence[int]) -> list[Cell]:
 def methods_on(scenario: Scenario, cell: Cell, own: Sequence[Attack] = ()) -> list[Method]:
     """The attacks of a cell, quick ones first: the thorough one on single samples only.
 
-    Behind them come all whose row knows one of the scenario's plugins and which have something to do there.
-    `own` are the rows of the scenario's [[attacks]]: they may name attacks that no catalogue has.
+    Behind them come all whose row knows one of the scenario's plugins and which have something to
+    do there. `own` are the rows of the scenario's [[attacks]]: they may name attacks that no
+    catalogue has.
     """
     options = {attack.name: attack.options for attack in own}
     standard = STANDARD if cell.batch == 1 else STANDARD[:1]

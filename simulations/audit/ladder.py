@@ -1,4 +1,6 @@
-"""Defences from mild to strong, tried on the cell that leaked worst; the cheapest that passes wins."""
+"""Defences from mild to strong, tried on the cell that leaked worst; the cheapest that passes
+wins.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +19,8 @@ LADDER: tuple[tuple[str, tuple[dict[str, Any], ...]], ...] = (
 
 @dataclass(frozen=True)
 class Tried:
-    """A defence, the worst leak it let through in how many reconstructions, and what is left of accuracy.
+    """A defence, the worst leak it let through in how many reconstructions, and what is left of
+    accuracy.
 
     `passes` None is undecided.
     """

@@ -1,4 +1,6 @@
-"""One cell of an audit: one round of a scenario is exposed from a given start, and attacked in time."""
+"""One cell of an audit: one round of a scenario is exposed from a given start, and attacked in
+time.
+"""
 
 import time
 from collections.abc import Callable, Sequence
@@ -33,7 +35,9 @@ class Pace:
 
 
 def cell_scenario(scenario: Scenario, cell: Cell, methods: Sequence[Method]) -> Scenario:
-    """The scenario of one cell: one more round, the truth kept, the defence as strong as in training."""
+    """The scenario of one cell: one more round, the truth kept, the defence as strong as in
+    training.
+    """
     most = CLIENTS if cell.batch == 1 else FEW
     return one_more_round(
         scenario,

@@ -1,4 +1,6 @@
-"""How commands that attack end: tables, where things are, and an exit code that says what was found."""
+"""How commands that attack end: tables, where things are, and an exit code that says what was
+found.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,6 @@
-"""docker-compose.yml as far as a federation needs it: services, what they run, and in which order."""
+"""docker-compose.yml as far as a federation needs it: services, what they run, and in which
+order.
+"""
 
 import os
 import re
@@ -219,7 +221,8 @@ def mount_of(name: str, item: Any) -> Mount:
     parts = item.split(":") if isinstance(item, str) else []
     if not 2 <= len(parts) <= 3 or not parts[1].startswith("/") or parts[2:] not in ([], ["ro"]):
         raise BadCompose(
-            f"service '{name}': volumes must be 'source:/target' or 'source:/target:ro', got {item!r}."
+            f"service '{name}': volumes must be 'source:/target' or 'source:/target:ro', got "
+            f"{item!r}."
         )
     return Mount(parts[0], parts[1].rstrip("/"), len(parts) == 3)
 

@@ -104,7 +104,9 @@ class Control:
         every: float = 1.0,
         patience: float = 120.0,
     ) -> Status:
-        """The status when the run has finished; a SuperLink that is being restarted is waited for."""
+        """The status when the run has finished; a SuperLink that is being restarted is waited
+        for.
+        """
         seen = time.monotonic()
         while True:
             try:

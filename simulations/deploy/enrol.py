@@ -1,4 +1,6 @@
-"""`python -m fedpriv.simulations.deploy.enrol`: tell a SuperLink which clients' keys it may let in."""
+"""`python -m fedpriv.simulations.deploy.enrol`: tell a SuperLink which clients' keys it may
+let in.
+"""
 
 import argparse
 import sys

@@ -1,7 +1,9 @@
-"""Certificates and keys of a federation: an authority, the SuperLink's certificate, a key per client.
+"""Certificates and keys of a federation: an authority, the SuperLink's certificate, a key per
+client.
 
-What exists is kept, so that a federation can be stopped and started. Private keys are 0600, each in the
-folder of the one who uses it; only certificates and public keys are in the folder that all can read.
+What exists is kept, so that a federation can be stopped and started. Private keys are 0600, each in
+the folder of the one who uses it; only certificates and public keys are in the folder that all can
+read.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """A compose service as a process of this machine: the same words, other folders and ports.
 
-In containers every service has its own disk and its own ports. Here the folder that a container sees
-as `/state` is one below the deployment's folder, and port 9094 of `supernode-1` is a free
-port of the loopback; both are replaced wherever a command, a variable or a health check names them.
+In containers every service has its own disk and its own ports. Here the folder that a container
+sees as `/state` is one below the deployment's folder, and port 9094 of `supernode-1` is a free port
+of the loopback; both are replaced wherever a command, a variable or a health check names them.
 """
 
 import re

@@ -1,4 +1,6 @@
-"""`python -m fedpriv.simulations.deploy.probe host:port …`: whether somebody listens on every one of them."""
+"""`python -m fedpriv.simulations.deploy.probe host:port …`: whether somebody listens on every one
+of them.
+"""
 
 import socket
 import sys

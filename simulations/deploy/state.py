@@ -1,4 +1,6 @@
-"""What is known of a running deployment: one JSON file that the supervisor writes and commands read."""
+"""What is known of a running deployment: one JSON file that the supervisor writes and commands
+read.
+"""
 
 import json
 import os

@@ -38,7 +38,8 @@ def fitted(engine: Engine, scenario: Scenario, tell: Tell) -> Scenario:
     online = sum(how == "online" for _, how, _ in engine.control().nodes())
     if scenario.variants:
         raise BadInput(
-            f"Scenario '{scenario.name}' has variants; a federation takes one run at a time. Give a "
+            f"Scenario '{scenario.name}' has variants; a federation takes one run at a time. Give "
+            "a "
             "scenario without [[variants]], and its settings with --set."
         )
     if not online:

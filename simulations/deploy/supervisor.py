@@ -1,7 +1,9 @@
-"""`python -m fedpriv.simulations.deploy.supervisor`: keeps the services of a compose file running as processes.
+"""`python -m fedpriv.simulations.deploy.supervisor`: keeps the services of a compose file running
+as processes.
 
-It does what a Docker engine would: starts services when those they depend on are ready, checks their
-health, restarts them as the file says, and stops them in the opposite order when it gets SIGTERM.
+It does what a Docker engine would: starts services when those they depend on are ready, checks
+their health, restarts them as the file says, and stops them in the opposite order when it gets
+SIGTERM.
 """
 
 import argparse

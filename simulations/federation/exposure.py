@@ -1,4 +1,6 @@
-"""One more round from a given start, with evidence and truth kept: what sweeps and audits attack."""
+"""One more round from a given start, with evidence and truth kept: what sweeps and audits
+attack.
+"""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -71,8 +73,8 @@ def one_more_round(
 ) -> Scenario:
     """The scenario of an exposed round: the same clients, every plugin as strong as in training.
 
-    `training` are the settings in which the round differs from the scenario's. Clients that share updates
-    all answer at once, whatever the strategy of the training was.
+    `training` are the settings in which the round differs from the scenario's. Clients that share
+    updates all answer at once, whatever the strategy of the training was.
     """
     federation: dict[str, Any] = {"rounds": server_round, "fraction": fraction, "backend": "inline"}
     federation["clients"] = clients or scenario.federation.clients
@@ -86,7 +88,8 @@ def one_more_round(
 
 
 def exposed(scenario: Scenario, folder: RunFolder, starts: Starts, start: int) -> RunFolder:
-    """Train the scenario's last round from the start of round `start`; evidence and truth are in the folder.
+    """Train the scenario's last round from the start of round `start`; evidence and truth are in
+    the folder.
 
     A folder in which this was done before is left as it is.
     """

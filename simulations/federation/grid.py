@@ -1,4 +1,6 @@
-"""SimulationGrid: Flower's Grid over virtual clients; messages go straight to a backend, nothing polls."""
+"""SimulationGrid: Flower's Grid over virtual clients; messages go straight to a backend, nothing
+polls.
+"""
 
 import time
 import uuid

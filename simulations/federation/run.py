@@ -99,8 +99,8 @@ def simulate(
 ) -> RunFolder:
     """Train the scenario's federation into `folder`.
 
-    After every round `going_on` is asked whether there is time for the next. `starts` keeps what the rounds
-    in `keep` start from, and what the next round would when training is stopped.
+    After every round `going_on` is asked whether there is time for the next. `starts` keeps what
+    the rounds in `keep` start from, and what the next round would when training is stopped.
     """
     if resume and not folder.scenario_file.exists():
         raise BadFolder(f"'{folder.path}' holds no run to resume; leave --resume out.")

@@ -1,4 +1,6 @@
-"""Attack recorded evidence: a claim for every victim, on disk; what was done before is not done again."""
+"""Attack recorded evidence: a claim for every victim, on disk; what was done before is not done
+again.
+"""
 
 import logging
 import time
@@ -35,7 +37,9 @@ def silent(attack: str, done: int, total: int) -> None:
 
 @dataclass(frozen=True)
 class Recording:
-    """What is attacked: evidence, and what is publicly known of the run. A stranger's has no scenario."""
+    """What is attacked: evidence, and what is publicly known of the run. A stranger's has no
+    scenario.
+    """
 
     evidence: Sequence[Evidence]
     rounds: int
@@ -114,8 +118,8 @@ def claimed(
 ) -> list[Failure]:
     """Run one attack on its victims and save its claims; those saved before are not made again.
 
-    What goes wrong with some victims is returned, and stops nobody else. When `progress` says stop, what
-    was found so far is saved as partial and is done again the next time.
+    What goes wrong with some victims is returned, and stops nobody else. When `progress` says stop,
+    what was found so far is saved as partial and is done again the next time.
     """
     given, told = given_to(attack.name, recording.scenario, folder), Told(progress)
     options = {**given.options, **attack.options}

@@ -1,4 +1,6 @@
-"""What attacks need, by the names in their rows: whether a scenario has it, and what the attacker is given."""
+"""What attacks need, by the names in their rows: whether a scenario has it, and what the attacker
+is given.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -34,7 +36,9 @@ class Given:
 
 @dataclass(frozen=True)
 class Condition:
-    """`lacks` is what a scenario does not have when the condition fails, `provides` what `gives` gives."""
+    """`lacks` is what a scenario does not have when the condition fails, `provides` what `gives`
+    gives.
+    """
 
     lacks: str
     holds: Callable[[Scenario], bool]

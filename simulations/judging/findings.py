@@ -1,4 +1,5 @@
-"""What stands in the way of attacks: preflight's findings and the attacks that were left out, as one list.
+"""What stands in the way of attacks: preflight's findings and the attacks that were left out, as
+one list.
 
 A finding has `cause`, `severity`, `detail` and the `evidence` it was met in.
 """

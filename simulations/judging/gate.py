@@ -92,7 +92,9 @@ def comparable(scenario: Scenario, attacks: Iterable[str]) -> set[str]:
 
 
 def check_gates(gates: Sequence[Gate], scenario: Scenario, attacks: Iterable[str]) -> None:
-    """BadOption, before anything is trained, for a gate that none of the attacks can be judged by."""
+    """BadOption, before anything is trained, for a gate that none of the attacks can be judged
+    by.
+    """
     if not gates:
         return
     shape = dataset_of(scenario).shape
@@ -143,7 +145,8 @@ def check(gates: Iterable[Gate], rows: Iterable[Row], partial: bool = False) -> 
     if unmeasured:
         raise Undecided(
             f"The gate '{unmeasured[0]}' cannot be checked: no score has "
-            f"'{unmeasured[0].metric}'. It needs attacks that succeed, and the truth that clients keep."
+            f"'{unmeasured[0].metric}'. It needs attacks that succeed, and the truth that clients "
+            "keep."
         )
     if gates and partial:
         raise Undecided(f"The gate '{gates[0]}' was not crossed, but the attacks were cut short.")

@@ -37,7 +37,9 @@ TruthOf = Callable[[str], Truth | None]  # the samples behind the evidence of a 
 
 @dataclass
 class Judged:
-    """What came of attacking a folder: scores, what broke down, what was left out, what was cut short."""
+    """What came of attacking a folder: scores, what broke down, what was left out, what was cut
+    short.
+    """
 
     rows: list[Row] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
@@ -66,9 +68,9 @@ def judged(
 ) -> Judged:
     """Attack what a folder recorded, score it against what clients kept, and write both down.
 
-    `attacks` are the scenario's own unless others are given, `truth_of` reads the folder's own truth.
-    `metrics` are computed besides those of the catalogue and of [gate], such as somebody's own that
-    --fail-if names.
+    `attacks` are the scenario's own unless others are given, `truth_of` reads the folder's own
+    truth. `metrics` are computed besides those of the catalogue and of [gate], such as somebody's
+    own that --fail-if names.
     """
     wanted = scenario.attacks if attacks is None else attacks
     if not wanted or strategy_row(scenario).reply == "nothing":

@@ -1,8 +1,8 @@
 """Which way of sharing leaks least for what it learns? Every run on one data set in one picture.
 
-Privacy is the median error of the strongest attack on a run, utility its accuracy. Codes and updates meet
-in the same units, squared differences of pixels in [0, 1], so that they stand beside each other.
-Runs and sweeps are read from their folders.
+Privacy is the median error of the strongest attack on a run, utility its accuracy. Codes and
+updates meet in the same units, squared differences of pixels in [0, 1], so that they stand beside
+each other. Runs and sweeps are read from their folders.
 """
 
 import statistics

@@ -1,4 +1,6 @@
-"""What is attacked: the evidence of a run folder, or what anybody's app recorded, bound to its model."""
+"""What is attacked: the evidence of a run folder, or what anybody's app recorded, bound to its
+model.
+"""
 
 import logging
 import math

@@ -34,9 +34,11 @@ class Scored:
 
 @dataclass(frozen=True)
 class Judge:
-    """What scoring needs to know of a run; a stranger's recording has no scenario and no blind guess.
+    """What scoring needs to know of a run; a stranger's recording has no scenario and no blind
+    guess.
 
-    `faces` gives identity features of pictures in [0, 1], where an attack of the scenario is about faces.
+    `faces` gives identity features of pictures in [0, 1], where an attack of the scenario is about
+    faces.
     """
 
     scenario: Scenario | None = None
@@ -62,7 +64,9 @@ class Judge:
         return Public(x, y, attributes, features)
 
     def besides(self, claim: Claim, truth: Truth, views: Views, g: Tensor, t: Tensor) -> Views:
-        """Views that need more than the claim: faces, categories of a table, secrets that were guessed."""
+        """Views that need more than the claim: faces, categories of a table, secrets that were
+        guessed.
+        """
         found: Views = {}
         if isinstance(claim, Features) and self.faces and self.scenario:
             pictures = dataset_of(self.scenario).denormalised(truth.x[t])
@@ -95,8 +99,8 @@ class Judge:
     def scored(self, claim: Claim, truth: Truth, about: Mapping[str, Any]) -> Scored:
         """A row for every sample that one victim's claim is about.
 
-        A batch comes back in any order, so that guesses are paired with samples by the least error. The blind
-        guess is paired like the claim.
+        A batch comes back in any order, so that guesses are paired with samples by the least error.
+        The blind guess is paired like the claim.
         """
         check_shapes(claim, truth)
         g, t = claim.pairs(truth)

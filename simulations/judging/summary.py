@@ -1,4 +1,6 @@
-"""A scenario's variants side by side: what each learned and what leaked from its codes, as one table."""
+"""A scenario's variants side by side: what each learned and what leaked from its codes, as one
+table.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,7 +26,9 @@ LEARNED = ("accuracy", "train-accuracy-clean", "train-f1", "train-mcc")
 
 
 def summarised(rows: Mapping[str, Mapping[str, Any]], folder: RunFolder) -> list[Row]:
-    """One row for each variant and attack; a variant that nobody attacked has one without attack."""
+    """One row for each variant and attack; a variant that nobody attacked has one without
+    attack.
+    """
     found: list[Row] = []
     for name, result in rows.items():
         place = folder.below(name) if name else folder
@@ -46,7 +50,9 @@ def summarised(rows: Mapping[str, Mapping[str, Any]], folder: RunFolder) -> list
 
 
 def leaked(scores: Sequence[Row]) -> list[Row]:
-    """One row an attack: the mean over victims of the mean over each one's samples, of every metric."""
+    """One row an attack: the mean over victims of the mean over each one's samples, of every
+    metric.
+    """
     columns = [name for metric in METRICS for name in (metric, metric + BLIND)]
     found = []
     for attack in dict.fromkeys(row["attack"] for row in scores):

@@ -1,4 +1,6 @@
-"""A grid of defences, values, attacks, batch sizes and seeds as Ray tasks, a file per finished cell."""
+"""A grid of defences, values, attacks, batch sizes and seeds as Ray tasks, a file per finished
+cell.
+"""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,7 +33,9 @@ Tell = Callable[[int, int, str], None]  # cells done, cells in all, the last one
 
 @dataclass(frozen=True)
 class Plan:
-    """What a sweep does: its cells, and which training serves which setting; equal ones are trained once."""
+    """What a sweep does: its cells, and which training serves which setting; equal ones are trained
+    once.
+    """
 
     scenario: Scenario
     cells: list[Cell]
@@ -93,7 +97,9 @@ def sweep(
     gates: Sequence[Gate] = (),
     tell: Tell = lambda done, total, name: None,
 ) -> dict[str, Any]:
-    """Train every setting once, attack every cell, and write its tables, its scores and its page."""
+    """Train every setting once, attack every cell, and write its tables, its scores and its
+    page.
+    """
     plan = checked(scenario, gates)
     folder.begin(scenario, resume)
     try:

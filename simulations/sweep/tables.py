@@ -1,4 +1,6 @@
-"""What a sweep ends in: results.csv, cap.csv, cap.md and ppc.png (SPN eq. 1, tables 1 and 7-10, fig. 5)."""
+"""What a sweep ends in: results.csv, cap.csv, cap.md and ppc.png (SPN eq. 1, tables 1 and 7-10,
+fig. 5).
+"""
 
 from collections.abc import Sequence
 

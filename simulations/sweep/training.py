@@ -1,4 +1,6 @@
-"""The work of one cell: a federation trained once, one update of every client exposed and attacked."""
+"""The work of one cell: a federation trained once, one update of every client exposed and
+attacked.
+"""
 
 import statistics
 import time
@@ -30,7 +32,9 @@ def starts_in(folder: RunFolder) -> Starts:
 
 
 def train(folder: RunFolder, scenario: Scenario, start: int) -> Result:
-    """Train one federation, or go on with it; its accuracy, time and ε. The start of one round is kept."""
+    """Train one federation, or go on with it; its accuracy, time and ε. The start of one round is
+    kept.
+    """
     torch.set_num_threads(1)
     started = time.monotonic()
     simulate(
@@ -60,7 +64,9 @@ def attacked(
     cells: Sequence[Cell],
     metrics: Sequence[str] = (),
 ) -> list[Result]:
-    """Expose one round of a setting and batch size, and carry out every attack on it; a result a cell."""
+    """Expose one round of a setting and batch size, and carry out every attack on it; a result a
+    cell.
+    """
     torch.set_num_threads(1)
     exposed(scenario, folder, starts_in(source), start)
     attacks = [cell.attack for cell in cells]

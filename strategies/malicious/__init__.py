@@ -1,4 +1,6 @@
-"""Servers that change the model they send; clients build the architecture, so weights are all there is."""
+"""Servers that change the model they send; clients build the architecture, so weights are all there
+is.
+"""
 
 from fedpriv.strategies.malicious.wrapper import Malicious
 

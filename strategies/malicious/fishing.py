@@ -1,4 +1,6 @@
-"""Fishing: heads that silence all samples but those of one class, or of one feature (Wen et al. 2022)."""
+"""Fishing: heads that silence all samples but those of one class, or of one feature (Wen et al.
+2022).
+"""
 
 from dataclasses import dataclass
 
@@ -30,7 +32,9 @@ def target_of(target: int, classes: int, attack: str) -> int:
 
 @dataclass(frozen=True)
 class ClassFishing:
-    """Only samples of class `target` leave a gradient below the head: p is near zero for everybody."""
+    """Only samples of class `target` leave a gradient below the head: p is near zero for
+    everybody.
+    """
 
     target: int = 0
     depth: float = 15.0  # how far below the others the target's output lies
@@ -51,10 +55,11 @@ class ClassFishing:
 
 @dataclass(frozen=True)
 class FeatureFishing:
-    """Of class `target`, only about one sample in `group` leaves a gradient: the least typical ones.
+    """Of class `target`, only about one sample in `group` leaves a gradient: the least typical
+    ones.
 
-    A steep probe along the direction that tells the class from the others; samples well inside the class
-    reach p = 1 and are silent, samples of other classes stay at p = 0 and are silent too.
+    A steep probe along the direction that tells the class from the others; samples well inside the
+    class reach p = 1 and are silent, samples of other classes stay at p = 0 and are silent too.
     """
 
     target: int = 0
@@ -83,7 +88,9 @@ class FeatureFishing:
 
 
 def probe(inside: Tensor, positive: Tensor, ridge: float = 1e-2) -> Tensor:
-    """The direction of a ridge regression on membership; unit spread between the two groups' means."""
+    """The direction of a ridge regression on membership; unit spread between the two groups'
+    means.
+    """
     centred = (inside - inside.mean(0)).double()
     wanted = positive.double() - positive.double().mean()
     gram = centred.T @ centred + ridge * len(inside) * torch.eye(inside.shape[1]).double()

@@ -11,11 +11,14 @@ from fedpriv.state import State
 from fedpriv.strategies.malicious.layers import Parts, features, opened, parts_of
 from fedpriv.strategies.malicious.wrapper import Known
 
-QUIET = 1e-3  # how much brightness varies in the planted layer: an update of small weights is rounded less
+# How much brightness varies in the planted layer: an update of small weights is rounded less
+QUIET = 1e-3
 
 
 def thresholds(brightness: Tensor, bins: int) -> Tensor:
-    """(bins,) ascending: a normal law fitted to `brightness` cut into parts of equal probability."""
+    """(bins,) ascending: a normal law fitted to `brightness` cut into parts of equal
+    probability.
+    """
     law = torch.distributions.Normal(brightness.mean(), brightness.std())
     found: Tensor = law.icdf(torch.arange(bins) / bins + 0.5 / bins)
     return found
@@ -37,8 +40,8 @@ class Imprint:
     """Unit i of the first linear layer is on for samples brighter than the i-th threshold.
 
     What two neighbours' gradients differ by belongs to the samples between their thresholds; with
-    one sample there, gradient of weight over gradient of bias is that sample. `spread` is how much the
-    planted layer moves the output.
+    one sample there, gradient of weight over gradient of bias is that sample. `spread` is how much
+    the planted layer moves the output.
     """
 
     spread: float = 1.0

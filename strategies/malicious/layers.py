@@ -1,4 +1,6 @@
-"""Where weights can be planted: the first hidden linear layer, what comes before it, and the head."""
+"""Where weights can be planted: the first hidden linear layer, what comes before it, and the
+head.
+"""
 
 from dataclasses import dataclass
 
@@ -45,10 +47,11 @@ def parts_of(model: nn.Module, attack: str) -> Parts:
 
 @torch.no_grad()
 def opened(parts: Parts, state: State, x: Tensor, generator: torch.Generator) -> State:
-    """The state with a front that is affine on inputs like `x`, so that it can be solved for the input.
+    """The state with a front that is affine on inputs like `x`, so that it can be solved for the
+    input.
 
-    Filters are random directions, which lose nothing that the layer's size can hold; biases lift every
-    unit above zero, where a ReLU changes nothing.
+    Filters are random directions, which lose nothing that the layer's size can hold; biases lift
+    every unit above zero, where a ReLU changes nothing.
     """
     result = dict(state)
     for i, layer in enumerate(parts.layers[: parts.front]):
@@ -66,7 +69,8 @@ def opened(parts: Parts, state: State, x: Tensor, generator: torch.Generator) ->
             x = layer.eval()(x)
         else:
             raise BadOption(
-                f"the image does not pass through a {type(layer).__name__}; only convolutions, ReLUs, "
+                f"the image does not pass through a {type(layer).__name__}; only convolutions, "
+                "ReLUs, "
                 "average pooling and flattening can be opened."
             )
     return result

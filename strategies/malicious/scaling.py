@@ -12,8 +12,8 @@ from fedpriv.strategies.malicious.wrapper import Known
 class LossScaling:
     """The head's weights times `factor`: what flows back through it grows as much.
 
-    The ranking of classes hardly changes, so accuracy stays plausible; noise that a client adds with a
-    fixed standard deviation becomes small beside the update.
+    The ranking of classes hardly changes, so accuracy stays plausible; noise that a client adds
+    with a fixed standard deviation becomes small beside the update.
     """
 
     factor: float = 30.0

@@ -1,4 +1,6 @@
-"""Trap weights: rows that few samples pass, so that a row's gradient is one sample (Boenisch et al. 2023)."""
+"""Trap weights: rows that few samples pass, so that a row's gradient is one sample (Boenisch et al.
+2023).
+"""
 
 from dataclasses import dataclass
 

@@ -32,8 +32,9 @@ Plant = Callable[[State, Known], State]  # the honest state -> the one that vict
 class Malicious(Wrapper):
     """Sends `plant(state)` to the victims from a round on; everybody else is treated as before.
 
-    `victims` are partitions, all of them when none is given. What the victims answer is kept out of the
-    mean, so that the global model stays what honest clients made of it; if all are victims it stays as it is.
+    `victims` are partitions, all of them when none is given. What the victims answer is kept out of
+    the mean, so that the global model stays what honest clients made of it; if all are victims it
+    stays as it is.
     """
 
     def __init__(

@@ -60,7 +60,9 @@ def test_rows_of_absent_classes_are_multiples_of_the_features():
 
 @pytest.mark.parametrize(("scale", "batch"), [(0.3, 1), (0.3, 2), (6.0, 1)])
 def test_a_client_of_several_steps_is_read(scale, batch):
-    """With small features, and with features so large that every step turns the prediction round."""
+    """With small features, and with features so large that every step turns the prediction
+    round.
+    """
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(20, WIDTH), nn.Sigmoid(), nn.Linear(WIDTH, CLASSES))
     with torch.no_grad():

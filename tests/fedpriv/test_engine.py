@@ -315,8 +315,8 @@ ORACLES = {
 def test_every_rule_is_autograd_in_double_precision(name, mode, which):
     """Both orders: the gradient of the weights, and the derivative of a function of it.
 
-    The oracle is plain autograd: under vmap torch's own second derivative of LayerNorm and of BatchNorm in
-    train mode is off by a thousandth, also in double precision.
+    The oracle is plain autograd: under vmap torch's own second derivative of LayerNorm and of
+    BatchNorm in train mode is off by a thousandth, also in double precision.
     """
     torch.manual_seed(1)
     net = ORACLES[name]()

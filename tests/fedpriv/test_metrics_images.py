@@ -38,7 +38,9 @@ def test_psnr_and_ssim_are_scikit_images(pair):
 
 
 def compared_by(metric, pair):
-    """Pictures, or for a metric of labels, owners and attributes class indices that are all wrong."""
+    """Pictures, or for a metric of labels, owners and attributes class indices that are all
+    wrong.
+    """
     if metric.of in ("labels", "owner", "attribute"):
         return torch.tensor([1, 2, 0]), torch.tensor([0, 1, 2])
     return pair

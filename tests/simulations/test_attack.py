@@ -60,7 +60,8 @@ class Net(nn.Module):
 
 
 def picture():
-    rows, columns = torch.meshgrid(torch.linspace(0, 3, 28), torch.linspace(0, 3, 28), indexing="ij")
+    side = torch.linspace(0, 3, 28)
+    rows, columns = torch.meshgrid(side, side, indexing="ij")
     return (0.5 + 0.5 * torch.sin(rows * columns)).view(1, 1, 28, 28)
 
 
@@ -126,7 +127,9 @@ def test_somebody_elses_app_leaks_its_picture(their_app, tmp_path):
 
 
 def small(tiny, **sections):
-    """One victim batch each of two clients: a linear model, which the linear system solves at once."""
+    """One victim batch each of two clients: a linear model, which the linear system solves at
+    once.
+    """
     tables = tiny.plain() | {
         "model": {"name": "mlp", "hidden": [8]},
         "training": {"lr": 1.0, "batch-size": 1, "local-steps": 1},
