@@ -227,18 +227,18 @@ def modules() -> Iterator[tuple[str, ast.Module]]:
 
 
 def files_by_room() -> str:
-    """The first line of every module's docstring, by folder."""
+    """The first paragraph of every module's docstring, by folder."""
     parts = ["# Which file owns what", ""]
     parts.append(
-        "Each folder is a room with one question, each file has one idea. This is the first"
+        "Each folder is a room with one question, each file has one idea. This is the beginning"
     )
     parts.append(
-        "line of every file. Folders are imported as `fedpriv.clients`, `fedpriv.attacks` …"
+        "of every file. Folders are imported as `fedpriv.clients`, `fedpriv.attacks` …"
     )
     folder = ""
     rows: dict[str, list[tuple[str, str]]] = {}
     for path, tree in modules():
-        first = (ast.get_docstring(tree) or "").partition("\n")[0]
+        first = " ".join((ast.get_docstring(tree) or "").partition("\n\n")[0].split())
         folder, _, name = path.rpartition("/")
         if first:
             rows.setdefault(folder, []).append((f"`{name}`", first))

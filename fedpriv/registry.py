@@ -97,10 +97,10 @@ class Registry(Mapping[str, Entry[T]]):
 
     def _row_of(self, build: Any, name: str) -> Entry[T]:
         """The row of somebody else's part, from what its class or function says about itself."""
-        summary = (getattr(build, "__doc__", None) or name).strip().splitlines()[0]
+        said_first = (getattr(build, "__doc__", None) or name).strip().partition("\n\n")[0]
         known = [f.name for f in fields(self.row) if f.name not in ("build", "summary")]
         said = {key: getattr(build, key) for key in known if hasattr(build, key)}
-        return self.row(build, summary, **said)
+        return self.row(build, " ".join(said_first.split()), **said)
 
     def build(self, name: str, options: Mapping[str, Any] | None = None, **given: Any) -> T:
         """The thing called `name`, from options as typed; `given` are arguments people do not

@@ -128,7 +128,7 @@ def test_an_undefended_federation_fails_and_a_defended_one_passes(tmp_path, monk
     assert "The cheapest defence that passes is noise(scale=10.0)" in page
 
     # The search for a defence has used an attack that knows noise above.
-    monkeypatch.setattr("fedpriv.simulations.audit.battery.informed_of", lambda scenario: [])
+    monkeypatch.setattr("fedpriv.simulations.audit.battery.informed_of", lambda *_: [])
     noisy = {**bare, "plugins": [noise], "federation": {**bare["federation"], "backend": "ray"}}
     found = audit(from_tables(noisy), RunFolder(tmp_path / "noisy"), minutes=60)
     assert found["passed"] and found["defences"] == []
