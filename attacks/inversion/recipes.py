@@ -58,6 +58,7 @@ def inversion(
     restarts: int = 1,
     consensus: bool = False,
     coarse: int = 1,
+    history: int = 20,
     tolerance: float = 0.0,
     patience: int = 0,
     seed: int = 0,
@@ -65,8 +66,13 @@ def inversion(
 ) -> GradientInversion:
     """A gradient inversion; `labels = "read"` takes them from the last layer, `replay` matches the update of
     several local steps, `shared-only` compares where the update is not zero, `consensus` keeps the restarts'
-    mean instead of the best one, `coarse` searches a so many times smaller image for half of the steps."""
-    makers: dict[str, MakeOptimizer] = {"adam": adam(lr), "sgd": sgd(lr), "lbfgs": lbfgs(lr)}
+    mean instead of the best one, `coarse` searches a so many times smaller image for half of the steps, `history` is how
+    many steps L-BFGS remembers."""
+    makers: dict[str, MakeOptimizer] = {
+        "adam": adam(lr),
+        "sgd": sgd(lr),
+        "lbfgs": lbfgs(lr, history),
+    }
     make = signs_of(makers[optimiser]) if signed else makers[optimiser]
     make = {"constant": make, "steps": decayed(make), "cosine": annealed(make)}[schedule]
     weights: list[tuple[float, Prior]] = [
