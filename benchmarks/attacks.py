@@ -88,7 +88,8 @@ def reference(
 ) -> Tensor:
     """`steps` of the plain loop's `total` iterations from the start image x (1, C, H, W)."""
     parameters = list(model.parameters())
-    target = [seen.gradient[name] for name, _ in model.named_parameters()]
+    gradient = seen.gradient  # worked out anew at each look
+    target = [gradient[name] for name, _ in model.named_parameters()]
     size = torch.stack([value.square().sum() for value in target]).sum().sqrt()
     low, high = box(seen)
     x = x.clone().requires_grad_()
