@@ -58,6 +58,7 @@ class AttackRow(Entry[Attack]):
 
 
 _LBFGS = partial(inversion, optimiser="lbfgs", lr=1.0, init="patterned", patience=100)
+_EXACT = partial(_LBFGS, distance="l2", steps=3000, restarts=2, history=100)
 _on_codes = partial(AttackRow, sees="codes", by="curious party")
 _ADAM = partial(inversion, signed=True, schedule="steps", box=True, tv=1e-4, steps=4800)
 
@@ -66,12 +67,12 @@ ATTACKS: Registry[Attack] = Registry(
     "attacks",
     {
         "dlg": AttackRow(
-            partial(_LBFGS, distance="l2", labels="joint", steps=1000, restarts=2),
+            partial(_EXACT, labels="joint"),
             "image and label together by L-BFGS; seconds per image",
             "DLG; SPN alg. 5",
         ),
         "idlg": AttackRow(
-            partial(_LBFGS, distance="l2", steps=1000, restarts=2),
+            _EXACT,
             "label read from the last layer, image by L-BFGS; seconds per image",
             "iDLG",
         ),
@@ -114,7 +115,7 @@ ATTACKS: Registry[Attack] = Registry(
                 signed=True,
                 schedule="cosine",
                 box=True,
-                tv=0.01,
+                tv=0.1,
                 replay=True,
                 steps=1000,
             ),

@@ -19,13 +19,30 @@ class Head:
     bias: Tensor | None
 
 
-def head_of(victims: Victims) -> Head:
-    """The head's part of the observed gradients."""
-    linear = [
+def linear_heads(victims: Victims) -> list[str]:
+    """The linear layers with one output per class; the last of them is the head."""
+    return [
         path
         for path, module in victims.model.named_modules()
         if isinstance(module, nn.Linear) and module.out_features == victims.facts.classes
     ]
+
+
+def last_biases(victims: Victims) -> Tensor | None:
+    """The bias gradients (V, C) of a convolution that gives the classes, as SqueezeNet's last one does."""
+    found = [
+        path
+        for path, module in victims.model.named_modules()
+        if isinstance(module, nn.Conv2d)
+        and module.out_channels == victims.facts.classes
+        and module.bias is not None
+    ]
+    return victims.gradient[f"{found[-1]}.bias" if found[-1] else "bias"] if found else None
+
+
+def head_of(victims: Victims) -> Head:
+    """The head's part of the observed gradients."""
+    linear = linear_heads(victims)
     if not linear:
         raise BadObservation(
             f"the model has no linear layer with {victims.facts.classes} outputs: labels cannot be "

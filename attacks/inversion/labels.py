@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from fedpriv.attacks.analytic.head import head_of
+from fedpriv.attacks.analytic.head import head_of, last_biases, linear_heads
 from fedpriv.attacks.inversion.label_steps import over_steps
 from fedpriv.errors import BadOption
 from fedpriv.evidence.victims import Victims
@@ -64,8 +64,12 @@ def class_counts(weight: Tensor, bias: Tensor, own: Tensor, own_bias: Tensor, ba
 def from_sign(victims: Victims, restarts: Sequence[int], seed: int) -> Tensor:
     """Class indices (V, B) from the last layer: exact for one sample, counts for more (iDLG, iLRG).
 
-    After several local steps they come in the order of the steps.
+    After several local steps they come in the order of the steps. Of a model that ends in a convolution
+    the smallest bias gradients are taken.
     """
+    if not linear_heads(victims) and (biases := last_biases(victims)) is not None:
+        order = biases.argsort(1)
+        return order[:, torch.arange(victims.slots) % order.shape[1]].sort(1).values
     read = _from_mean_gradient(victims)
     return over_steps(victims, read, seed) if victims.facts.local_steps > 1 else read
 

@@ -7,6 +7,8 @@ from fedpriv.attacks.inversion.optimizers import Evaluate, MakeOptimizer
 
 _ARMIJO = 1e-4
 _TRIES = 8  # shorter steps before a row gives up its history
+_SHORT = 20  # a history that is always allowed
+_REMEMBERED = 2**28  # bytes of history beyond that
 
 
 def flattened(parts: list[Tensor]) -> Tensor:
@@ -104,7 +106,8 @@ class _Lbfgs:
         keep = good.unsqueeze(1)
         zero = torch.zeros_like(s)
         self.pairs.append((torch.where(keep, s, zero), torch.where(keep, y, zero), rho))
-        del self.pairs[: -self.history]
+        room = _REMEMBERED // (2 * s.numel() * s.element_size())
+        del self.pairs[: -max(min(self.history, _SHORT), min(self.history, room))]
         self.gamma = torch.where(good, curvature / size, self.gamma)
         self.fresh &= ~good
         if not moved.all():
@@ -133,5 +136,8 @@ def split_like(flat: Tensor, like: list[Tensor]) -> list[Tensor]:
 
 
 def lbfgs(lr: float = 1.0, history: int = 20) -> MakeOptimizer:
-    """One step is one direction and its line search: about one evaluation."""
+    """One step is one direction and its line search: about one evaluation.
+
+    A longer history converges in fewer steps, and is cut where it would take too much memory.
+    """
     return lambda setting: _Lbfgs(lr, history)

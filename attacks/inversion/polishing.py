@@ -54,7 +54,7 @@ class Polished:
         return replace(
             self.inversion,
             distance=l2,
-            optimizer=lbfgs(1.0),
+            optimizer=lbfgs(1.0, history=100),
             prior=flat,
             init=given(rough.x),
             labels=known(rough.labels),

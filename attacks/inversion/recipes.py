@@ -1,6 +1,4 @@
-"""Inversions from options that people type: every row of the catalogue is one of these with other
-defaults.
-"""
+"""Inversions from options that people type: every row of the catalogue is one of these with other defaults."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -60,17 +58,21 @@ def inversion(
     restarts: int = 1,
     consensus: bool = False,
     coarse: int = 1,
+    history: int = 20,
     tolerance: float = 0.0,
     patience: int = 0,
     seed: int = 0,
     memory: float = 1.5,
 ) -> GradientInversion:
-    """A gradient inversion; `labels = "read"` takes them from the last layer, `replay` matches the
-    update of several local steps, `shared-only` compares where the update is not zero, `consensus`
-    keeps the restarts' mean instead of the best one, `coarse` searches a so many times smaller
-    image for half of the steps.
-    """
-    makers: dict[str, MakeOptimizer] = {"adam": adam(lr), "sgd": sgd(lr), "lbfgs": lbfgs(lr)}
+    """A gradient inversion; `labels = "read"` takes them from the last layer, `replay` matches the update of
+    several local steps, `shared-only` compares where the update is not zero, `consensus` keeps the restarts'
+    mean instead of the best one, `coarse` searches a so many times smaller image for half of the steps, `history` is how
+    many steps L-BFGS remembers."""
+    makers: dict[str, MakeOptimizer] = {
+        "adam": adam(lr),
+        "sgd": sgd(lr),
+        "lbfgs": lbfgs(lr, history),
+    }
     make = signs_of(makers[optimiser]) if signed else makers[optimiser]
     make = {"constant": make, "steps": decayed(make), "cosine": annealed(make)}[schedule]
     weights: list[tuple[float, Prior]] = [
@@ -122,11 +124,10 @@ def strongest(
     memory: float = 1.5,
     public: Tensor | None = None,
 ) -> Strongest:
-    """Races settings on planted clients whose samples it made itself, runs the winner, and finishes
-    by L-BFGS.
+    """Races settings on planted clients whose samples it made itself, runs the winner, and finishes by L-BFGS.
 
-    `budget` is what the race may cost, as a part of the winner's steps. `replay` matches the update
-    of several local steps where there were any.
+    `budget` is what the race may cost, as a part of the winner's steps. `replay` matches the update of several
+    local steps where there were any.
     """
 
     def candidate(signed: bool, tv: float, coarse: int) -> Polished:
@@ -156,9 +157,7 @@ def pooled_inversion(
     seed: int = 0,
     memory: float = 1.5,
 ) -> PooledInversion:
-    """Scale-free matching with a prior, over all the rounds given (the informed attacker of
-    noise).
-    """
+    """Scale-free matching with a prior, over all the rounds given (the informed attacker of noise)."""
     return PooledInversion(
         inversion(
             signed=True,
@@ -186,9 +185,8 @@ def policy_inversion(
     memory: float = 1.5,
     transforms: Sequence[Transform] = (),
 ) -> PolicyInversion:
-    """Searches the original through what an augmentation policy may have done to it and, with
-    `translation`, a move of unknown size.
-    """
+    """Searches the original through what an augmentation policy may have done to it and, with `translation`,
+    a move of unknown size."""
     search = inversion(
         signed=True,
         schedule="cosine",

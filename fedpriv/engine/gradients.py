@@ -2,7 +2,7 @@
 
 import copy
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -32,6 +32,9 @@ class Outer:
     def __getitem__(self, index: Tensor | slice) -> "Outer":
         """Those of some victims."""
         return Outer(self.rows[index], self.columns[index])
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter((self.rows, self.columns))
 
     def dense(self) -> Tensor:
         """(V, out, in)."""

@@ -81,6 +81,38 @@ def similarity(a: Gradients, b: Gradients, reduction: Reduction = "global") -> T
     return (dot / (own * other).sqrt().clamp_min(1e-30)).mean(0)
 
 
+def _along(found: Tensor | Outer, first: Tensor | Outer, images: int) -> tuple[Tensor, Tensor]:
+    """⟨g_j, g_K⟩ and ‖g_j‖² for the points j = 0 … K of each image's way, (B, K + 1) each.
+
+    Products with the last point are one matrix product per image, so that its gradient is not copied for
+    every point.
+    """
+    if isinstance(found, Outer):
+        assert isinstance(first, Outer)
+        parts = [_along(f[:, 0], o[:, 0], images) for f, o in zip(found, first, strict=True)]
+        return parts[0][0] * parts[1][0], parts[0][1] * parts[1][1]
+    assert isinstance(first, Tensor)
+    onwards = found.view(images, -1, found[0].numel())
+    last, begin = onwards[:, -1:], first.reshape(images, 1, -1)
+    dots = [torch.bmm(part, last.mT).squeeze(2) for part in (begin, onwards)]
+    squares = [torch.linalg.vecdot(part, part) for part in (begin, onwards)]
+    return torch.cat(dots, 1), torch.cat(squares, 1)
+
+
+def similarities(
+    found: Gradients, first: Gradients, images: int, reduction: Reduction = "global"
+) -> Tensor:
+    """`similarity` of the points 0 … K of each image's way with the last one, (B, K + 1).
+
+    `found` has the gradients at the points 1 … K of all images, `first` those at the starts.
+    """
+    pairs = [_along(found[name], first[name], images) for name in found]
+    dot, own = (torch.stack(part) for part in zip(*pairs, strict=True))
+    if reduction == "global":
+        dot, own = dot.sum(0, keepdim=True), own.sum(0, keepdim=True)
+    return (dot / (own * own[..., -1:]).sqrt().clamp_min(1e-30)).mean(0)
+
+
 def curve(
     gradients: GradientOf,
     start: Tensor,
@@ -102,11 +134,8 @@ def curve(
         x0, x, labels = start[rows], target[rows], y[rows]
         path = torch.lerp(x0[:, None], x[:, None], shares).flatten(0, 1)  # its last point is x
         found = gradients(path, labels.repeat_interleave(points))
-        ends = torch.arange(points - 1, len(path), points, device=x.device)
         first = gradients(x0, labels) if at_start is None else picked(at_start, rows)
-        begins = similarity(first, picked(found, ends), reduction)
-        onwards = similarity(found, picked(found, ends.repeat_interleave(points)), reduction)
-        curves.append(torch.cat([begins[:, None], onwards.view(len(x), points)], 1))
+        curves.append(similarities(found, first, len(x), reduction))
     return torch.cat(curves)
 
 

@@ -66,9 +66,15 @@ def test_features_are_read_exactly(seen):
 
 def test_a_model_without_a_head(net):
     x, y = pictures(1)
-    seen = observe(nn.Sequential(nn.Conv2d(1, 5, 8), nn.Flatten()).eval(), x, y)
+    seen = observe(nn.Sequential(nn.Conv2d(1, 5, 8, bias=False), nn.Flatten()).eval(), x, y)
     with pytest.raises(BadObservation, match="no linear layer with 5 outputs"):
         from_sign(stack(seen), [0], 0)
+
+
+def test_a_model_that_ends_in_a_convolution():
+    x, y = pictures(3)
+    net = nn.Sequential(nn.Conv2d(1, 5, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten()).eval()
+    assert from_sign(stack(observe(net, x, y)), [0] * 3, 0).flatten().tolist() == y.tolist()
 
 
 def test_present_classes_have_positive_scores():

@@ -19,6 +19,7 @@ SHORT = {
     "dlg": ({"steps": 100}, 25),
     "idlg": ({"steps": 80, "restarts": 1}, 25),
     "quick": ({"steps": 100, "tv": 1e-3}, 18),
+    "strongest": ({"steps": 100, "polish": 100}, 20),
     "lbfgs+l2": ({"steps": 80, "restarts": 2}, 20),
     "lbfgs+cosine": ({"steps": 80, "restarts": 2}, 18),
     "adam+cosine": ({"steps": 120}, 18),
