@@ -4,11 +4,12 @@ The reference is the plain loop of the literature, written out below: one victim
 through the gradient, cosine distance, signed Adam, total variation, box. Both sides run on one
 thread, alternating in one process, and the ratio is the median of per-round ratios.
 
-    python -P benchmarks/attacks.py [--models dlnet resnet20] [--victims 1 8 32] [--quality] [--strength 8]
+    python -P benchmarks/attacks.py [--models dlnet resnet20] [--victims 1 8 32] [--quality]
+    [--strength 8]
 
-Images and weights are those that no setting was chosen on: test images from number 200, weight seeds 11 and 12.
-With --strength so many images of each weight seed are attacked by the plain loop, by `adam+cosine` with the loop's
-settings, and by `strongest`; --csv writes that table.
+Images and weights are those that no setting was chosen on: test images from number 200, weight
+seeds 11 and 12. With --strength so many images of each weight seed are attacked by the plain loop,
+by `adam+cosine` with the loop's settings, and by `strongest`; --csv writes that table.
 """
 
 import argparse
@@ -211,10 +212,11 @@ def scores(x: Tensor, truth: Tensor, data: Dataset) -> Tensor:
 
 
 def strength(name: str, data: Dataset, count: int) -> list[dict[str, object]]:
-    """PSNR and CPU seconds per image over both weight seeds: the loop, ours alike, ours at its strongest.
+    """PSNR and CPU seconds per image over both weight seeds: the loop, ours alike, ours at its
+    strongest.
 
-    `than the loop` is the mean difference with its 95 % interval (normal, over images). The loop runs
-    once more with as many iterations as the strongest attack's time allows.
+    `than the loop` is the mean difference with its 95 % interval (normal, over images). The loop
+    runs once more with as many iterations as the strongest attack's time allows.
     """
     found: dict[str, list[Tensor]] = {}
     spent: dict[str, float] = {}

@@ -232,9 +232,7 @@ def files_by_room() -> str:
     parts.append(
         "Each folder is a room with one question, each file has one idea. This is the beginning"
     )
-    parts.append(
-        "of every file. Folders are imported as `fedpriv.clients`, `fedpriv.attacks` …"
-    )
+    parts.append("of every file. Folders are imported as `fedpriv.clients`, `fedpriv.attacks` …")
     folder = ""
     rows: dict[str, list[tuple[str, str]]] = {}
     for path, tree in modules():

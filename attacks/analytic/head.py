@@ -29,7 +29,9 @@ def linear_heads(victims: Victims) -> list[str]:
 
 
 def last_biases(victims: Victims) -> Tensor | None:
-    """The bias gradients (V, C) of a convolution that gives the classes, as SqueezeNet's last one does."""
+    """The bias gradients (V, C) of a convolution that gives the classes, as SqueezeNet's last one
+    does.
+    """
     found = [
         path
         for path, module in victims.model.named_modules()

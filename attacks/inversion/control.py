@@ -57,7 +57,8 @@ def samples(victims: Victims, count: int, seed: int, public: Tensor | None) -> T
         x = normalised(leaves(total, facts.input_shape, stream), facts)
     else:
         x = normalised(torch.rand(total, *facts.input_shape, generator=stream), facts)
-    return x.unflatten(0, (count, victims.slots))
+    found: Tensor = x.unflatten(0, (count, victims.slots))
+    return found
 
 
 def planted(

@@ -69,7 +69,8 @@ def _found(victims: Victims, x: Tensor, upstream: Tensor) -> Gradients:
             features = functional_call(backbone, state, (x,))
             return (features * u).sum(), features
 
-        return grad(product, has_aux=True)(weights)
+        found: tuple[State, Tensor] = grad(product, has_aux=True)(weights)
+        return found
 
     axis = None if victims.shared else 0
     mapped = vmap(one, in_dims=(axis, axis, 0, 0))

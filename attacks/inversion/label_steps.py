@@ -89,7 +89,8 @@ def present(weight: Tensor, bias: Tensor, features: Tensor, count: int) -> Tenso
     left = (weight - bias.unsqueeze(1) * features).norm(dim=1)
     marks = left + bias.clamp_min(0) * features.norm()
     order = marks.argsort(descending=True)
-    return order[torch.arange(count) % len(order)].sort().values
+    found: Tensor = order[torch.arange(count) % len(order)].sort().values
+    return found
 
 
 def trained_head(victims: Victims, row: int) -> Trained:

@@ -64,8 +64,8 @@ def class_counts(weight: Tensor, bias: Tensor, own: Tensor, own_bias: Tensor, ba
 def from_sign(victims: Victims, restarts: Sequence[int], seed: int) -> Tensor:
     """Class indices (V, B) from the last layer: exact for one sample, counts for more (iDLG, iLRG).
 
-    After several local steps they come in the order of the steps. Of a model that ends in a convolution
-    the smallest bias gradients are taken.
+    After several local steps they come in the order of the steps. Of a model that ends in a
+    convolution the smallest bias gradients are taken.
     """
     if not linear_heads(victims) and (biases := last_biases(victims)) is not None:
         order = biases.argsort(1)

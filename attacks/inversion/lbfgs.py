@@ -17,7 +17,8 @@ def flattened(parts: list[Tensor]) -> Tensor:
 
 
 def dot(a: Tensor, b: Tensor) -> Tensor:
-    return torch.linalg.vecdot(a, b)
+    found: Tensor = torch.linalg.vecdot(a, b)
+    return found
 
 
 class _Lbfgs:

@@ -1,4 +1,6 @@
-"""Inversions from options that people type: every row of the catalogue is one of these with other defaults."""
+"""Inversions from options that people type: every row of the catalogue is one of these with other
+defaults.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -64,10 +66,11 @@ def inversion(
     seed: int = 0,
     memory: float = 1.5,
 ) -> GradientInversion:
-    """A gradient inversion; `labels = "read"` takes them from the last layer, `replay` matches the update of
-    several local steps, `shared-only` compares where the update is not zero, `consensus` keeps the restarts'
-    mean instead of the best one, `coarse` searches a so many times smaller image for half of the steps, `history` is how
-    many steps L-BFGS remembers."""
+    """A gradient inversion; `labels = "read"` takes them from the last layer, `replay` matches the
+    update of several local steps, `shared-only` compares where the update is not zero, `consensus`
+    keeps the restarts' mean instead of the best one, `coarse` searches a so many times smaller
+    image for half of the steps, `history` is how many steps L-BFGS remembers.
+    """
     makers: dict[str, MakeOptimizer] = {
         "adam": adam(lr),
         "sgd": sgd(lr),
@@ -124,10 +127,11 @@ def strongest(
     memory: float = 1.5,
     public: Tensor | None = None,
 ) -> Strongest:
-    """Races settings on planted clients whose samples it made itself, runs the winner, and finishes by L-BFGS.
+    """Races settings on planted clients whose samples it made itself, runs the winner, and finishes
+    by L-BFGS.
 
-    `budget` is what the race may cost, as a part of the winner's steps. `replay` matches the update of several
-    local steps where there were any.
+    `budget` is what the race may cost, as a part of the winner's steps. `replay` matches the update
+    of several local steps where there were any.
     """
 
     def candidate(signed: bool, tv: float, coarse: int) -> Polished:
@@ -157,7 +161,9 @@ def pooled_inversion(
     seed: int = 0,
     memory: float = 1.5,
 ) -> PooledInversion:
-    """Scale-free matching with a prior, over all the rounds given (the informed attacker of noise)."""
+    """Scale-free matching with a prior, over all the rounds given (the informed attacker of
+    noise).
+    """
     return PooledInversion(
         inversion(
             signed=True,
@@ -185,8 +191,9 @@ def policy_inversion(
     memory: float = 1.5,
     transforms: Sequence[Transform] = (),
 ) -> PolicyInversion:
-    """Searches the original through what an augmentation policy may have done to it and, with `translation`,
-    a move of unknown size."""
+    """Searches the original through what an augmentation policy may have done to it and, with
+    `translation`, a move of unknown size.
+    """
     search = inversion(
         signed=True,
         schedule="cosine",

@@ -19,10 +19,12 @@ def moved(x: Tensor, by: Tensor) -> Tensor:
 def shrunk(x: Tensor, by: int) -> Tensor:
     """Images (V, B, C, H, W), `by` times smaller in each direction, as means of their pixels."""
     height, width = (max(1, side // by) for side in x.shape[-2:])
-    return adaptive_avg_pool2d(x.flatten(0, 1), (height, width)).unflatten(0, x.shape[:2])
+    found: Tensor = adaptive_avg_pool2d(x.flatten(0, 1), (height, width)).unflatten(0, x.shape[:2])
+    return found
 
 
 def enlarged(x: Tensor, size: torch.Size) -> Tensor:
     """Images (V, B, C, h, w) with `size` pixels, by bilinear interpolation."""
     whole = interpolate(x.flatten(0, 1), (size[0], size[1]), mode="bilinear", align_corners=False)
-    return whole.unflatten(0, x.shape[:2])
+    found: Tensor = whole.unflatten(0, x.shape[:2])
+    return found

@@ -47,7 +47,8 @@ class Smooth(Rule):
         tape["a_dot"] = a_dot[0]
         if a_dot[0] is None:
             return None
-        return tape["slope"] * a_dot[0]
+        found: MaybeTensor = tape["slope"] * a_dot[0]
+        return found
 
     def second(self, tape: Tape, d_dot: Tensor) -> tuple[MaybeTensor, ...]:
         slope = tape["slope"] if "slope" in tape else self.slope(tape["z"])

@@ -37,7 +37,10 @@ class Geometry:
         """(dL/da, dL/dweight), of which only the one asked for is computed."""
         options = (self.stride, self.padding, self.dilation, False, (0, 0), groups)
         wanted = (data, not data, False)
-        return torch.ops.aten.convolution_backward(d, a, weight, None, *options, wanted)[:2]
+        found: tuple[Tensor, Tensor] = torch.ops.aten.convolution_backward(
+            d, a, weight, None, *options, wanted
+        )[:2]
+        return found
 
 
 def side_by_side(values: Tensor, victims: int) -> Tensor:

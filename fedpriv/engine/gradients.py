@@ -62,7 +62,8 @@ def inner(values: Tensor | Outer, target: Tensor) -> Tensor:
     """⟨values, target⟩ per victim."""
     if isinstance(values, Outer):
         return values.inner(target)
-    return torch.linalg.vecdot(values.flatten(1), target.flatten(1))
+    found: Tensor = torch.linalg.vecdot(values.flatten(1), target.flatten(1))
+    return found
 
 
 def square(values: Tensor | Outer) -> Tensor:
@@ -173,7 +174,10 @@ def gradient_of(model: nn.Module, x: Tensor, y: Tensor) -> State:
     """The gradient of cross-entropy at the model's own weights, in its own mode."""
     params = {key: value.detach() for key, value in model.named_parameters()}
     buffers = {key: value.detach().clone() for key, value in model.named_buffers()}
-    return grad(lambda p: cross_entropy(functional_call(model, {**p, **buffers}, (x,)), y))(params)
+    found: State = grad(lambda p: cross_entropy(functional_call(model, {**p, **buffers}, (x,)), y))(
+        params
+    )
+    return found
 
 
 def gradients_at(
@@ -185,7 +189,8 @@ def gradients_at(
     """
 
     def one(p: State, b: State, x: Tensor, t: Tensor) -> State:
-        return grad(lambda q: loss_at(model, q, b, x, t))(p)
+        found: State = grad(lambda q: loss_at(model, q, b, x, t))(p)
+        return found
 
     return per_victim(one, params, buffers, shared, x, t)
 

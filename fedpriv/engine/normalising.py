@@ -48,7 +48,8 @@ class Normalise(Rule):
         moved = a_dot[0].reshape(tape["n"].shape)
         tape["change"] = self._mean(tape["n"] * moved)
         tape["n_dot"] = self._cleared(tape, moved, tape["change"])
-        return tape["n_dot"].view(tape["shape"])
+        found: MaybeTensor = tape["n_dot"].view(tape["shape"])
+        return found
 
     def second(self, tape: Tape, d_dot: Tensor) -> tuple[MaybeTensor, ...]:
         n, rate = tape["n"], tape["rate"]
@@ -108,7 +109,8 @@ class Scaled(Rule):
         z = tape["n"] * self._rows(self.gamma, len(a[0]))
         if self.beta is not None:
             z += self._rows(self.beta, len(a[0]))
-        return z.view(a[0].shape)
+        found: Tensor = z.view(a[0].shape)
+        return found
 
     def backward(self, tape: Tape, d: Tensor) -> tuple[MaybeTensor, ...]:
         tape["d"] = self._view(d)

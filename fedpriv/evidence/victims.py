@@ -123,7 +123,10 @@ class Victims:
             )
 
             def gradient(w: State, slots: Tensor) -> State:
-                return grad(lambda q: loss_at(self.model, q, buffers, x[slots], t[slots]))(w)
+                found: State = grad(lambda q: loss_at(self.model, q, buffers, x[slots], t[slots]))(
+                    w
+                )
+                return found
 
             order = batches(len(x), facts.batch_size, facts.local_steps)
             after = replayed(weights, gradient, step, order)

@@ -84,8 +84,8 @@ def similarity(a: Gradients, b: Gradients, reduction: Reduction = "global") -> T
 def _along(found: Tensor | Outer, first: Tensor | Outer, images: int) -> tuple[Tensor, Tensor]:
     """⟨g_j, g_K⟩ and ‖g_j‖² for the points j = 0 … K of each image's way, (B, K + 1) each.
 
-    Products with the last point are one matrix product per image, so that its gradient is not copied for
-    every point.
+    Products with the last point are one matrix product per image, so that its gradient is not
+    copied for every point.
     """
     if isinstance(found, Outer):
         assert isinstance(first, Outer)

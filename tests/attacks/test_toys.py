@@ -33,7 +33,6 @@ SHORT = {
     "policy-aware": ({"steps": 40, "tv": 1e-3, "policy": "20"}, 12),
     "spn-aware": ({"steps": 80, "joint-steps": 60}, 20),
     "recursive": ({}, 30),
-    "strongest": ({"steps": 100}, 20),
 }
 
 
