@@ -47,7 +47,7 @@ class CrossEntropy(Loss):
 
 
 class Upstream(Loss):
-    """L = ⟨z, t⟩: t is the gradient that arrives from layers nobody shows."""
+    """L = ⟨z, t⟩: t is the upstream gradient dL/dz."""
 
     def seed(self, z: Tensor, t: Tensor, batch: int) -> Tensor:
         return t
