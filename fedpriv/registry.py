@@ -1,7 +1,8 @@
 """Registry: the names that people type, one row each, open to entry points and import paths."""
 
 import importlib
-from collections.abc import Callable, Iterator, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
@@ -44,6 +45,14 @@ def imported(path: str, what: str) -> Any:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise BadOption(f"{what} '{path}' cannot be imported: {error}.") from error
+
+
+def accepted(build: Callable[..., Any], names: Iterable[str]) -> set[str]:
+    """Those of the names that are parameters of `build`; all of them when it takes any keyword."""
+    takes = inspect.signature(build).parameters
+    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in takes.values()):
+        return set(names)
+    return set(names) & takes.keys()
 
 
 class Registry(Mapping[str, Entry[T]]):
@@ -107,5 +116,9 @@ class Registry(Mapping[str, Entry[T]]):
         type.
         """
         row = self[name]
+        for key in given.keys() - accepted(row.build, given):
+            raise BadOption(
+                f"{self.kind} '{name}' must take the parameter '{key}', which it is given."
+            )
         arguments = bound(row.build, options or {}, f"{self.kind} '{name}'", given)
         return row.build(**given, **arguments)

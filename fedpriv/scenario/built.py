@@ -25,7 +25,8 @@ log = logging.getLogger(__name__)
 
 @lru_cache(maxsize=4)
 def _dataset(name: str, root: str, limit: int | None, options: str, seed: int) -> Dataset:
-    dataset = DATASETS.build(name, json.loads(options), root=root or None)
+    # Somebody else's data set need not know of folders; it is told of one only where one is named.
+    dataset = DATASETS.build(name, json.loads(options), **({"root": root} if root else {}))
     return dataset if limit is None else dataset.limited(limit, seed)
 
 

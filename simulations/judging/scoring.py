@@ -183,18 +183,18 @@ def facts_of(claim: Claim, truth: Truth) -> Row:
 def trace(scores: Sequence[Scored], metric: Metric, name: str) -> None:
     """Fill in whether the reconstruction nearest to a sample is its owner's (SPN alg. 6).
 
-    The blind guess names the same owner for every sample, the one who has most of them.
+    The blind guess names the same owner for every sample, the client with the lowest number.
     """
     known = [one for one in scores if "sample" in one.views and not one.ordered]
     if not known:
         return
     pool = torch.cat([one.views["sample"][0] for one in known])
     owner = torch.tensor([int(row["node"]) for one in known for row in one.rows])
-    often = int(owner.mode().values)
+    somebody = int(owner.min())
     for one in known:
         real = torch.tensor([int(row["node"]) for row in one.rows])
         hits = metric(owner[nearest(one.views["sample"][1], pool)], real)
-        blind = metric(torch.full_like(real, often), real)
+        blind = metric(torch.full_like(real, somebody), real)
         for row, hit, guess in zip(one.rows, hits.tolist(), blind.tolist(), strict=True):
             row |= {name: hit, name + BLIND: guess}
 

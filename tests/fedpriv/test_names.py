@@ -58,3 +58,8 @@ def test_an_import_path_is_a_name():
 def test_a_typo_gets_the_nearest_name():
     with pytest.raises(BadOption, match="Did you mean 'thing'.*Choose from: thing"):
         THINGS["thign"]
+
+
+def test_a_part_that_does_not_take_what_it_is_given_is_named():
+    with pytest.raises(BadOption, match="must take the parameter 'root'"):
+        THINGS.build("thing", {"size": 1}, root="somewhere")
