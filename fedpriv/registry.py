@@ -101,6 +101,10 @@ class Registry(Mapping[str, Entry[T]]):
             f"{', '.join(self)}."
         )
 
+    def ours(self, name: str) -> bool:
+        """Whether a name is of our own table, not of an entry point or an import path."""
+        return name in self._rows
+
     def __contains__(self, name: object) -> bool:
         return name in self._rows or name in self._points
 

@@ -192,14 +192,16 @@ class RunFolder:
         for path in sorted((self.attacks / attack).glob("*.npz")):
             yield load_claim(path)
 
-    def attacked(self, attack: str) -> set[str]:
+    def attacked(self, attack: str, options: Mapping[str, Any]) -> set[str]:
         """The evidence that an attack is done with; pooled rounds share one claim, so files do not
-        tell.
+        tell. With other options it is to be done again.
         """
-        return set(read_json(self.attacks / attack / "attacked.json", []))
+        found = read_json(self.attacks / attack / "attacked.json", {})
+        return set(found["victims"]) if found.get("options") == plain_json(options) else set()
 
-    def note_attacked(self, attack: str, names: set[str]) -> None:
-        write_text(self.attacks / attack / "attacked.json", json.dumps(sorted(names)))
+    def note_attacked(self, attack: str, names: set[str], options: Mapping[str, Any]) -> None:
+        found = {"options": plain_json(options), "victims": sorted(names)}
+        write_text(self.attacks / attack / "attacked.json", json.dumps(found))
 
     @property
     def scores_file(self) -> Path:
@@ -278,6 +280,11 @@ def json_lines(path: Path) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
         except ValueError:
             return
+
+
+def plain_json(value: Mapping[str, Any]) -> Any:
+    """The value as JSON gives it back: tuples are lists."""
+    return json.loads(json.dumps(dict(value), default=str))
 
 
 def read_json(path: Path, default: Any) -> Any:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from fedpriv.attacks.catalogue import ATTACKS
-from fedpriv.clients.catalogue import check_plugins, plugin_of
+from fedpriv.clients.catalogue import check_plugins, plugin_of, plural
 from fedpriv.errors import BadOption, BadScenario
 from fedpriv.evidence.claims import CLAIMS
 from fedpriv.scenario import Scenario
@@ -46,6 +46,10 @@ def check_exposed(trained: Scenario, exposed: Scenario, attacks: Iterable[Attack
     """A cell of a sweep or an audit: the federation that is trained, and the round that is
     attacked.
     """
+    if strategy_row(trained).reply == "nothing":
+        raise BadScenario(
+            f"Strategy '{trained.federation.strategy}' shares nothing: there is nothing to attack."
+        )
     check_federation(trained)
     check_federation(exposed)
     check_attacks(exposed, attacks)
@@ -105,7 +109,3 @@ def check_attribute(attack: Attack, scenario: Scenario) -> None:
 
 def fitting(reply: str) -> list[str]:
     return [name for name in ATTACKS if row_of(name).sees == reply]
-
-
-def plural(shared: str) -> str:
-    return {"update": "updates", "codes": "codes", "models": "models"}.get(shared, shared)

@@ -41,8 +41,13 @@ def run_all(
     for name, variant in variants:
         place = folder.below(name) if name else folder
         going_on = resume and place.scenario_file.exists()
-        with following(place, variant):
-            simulate(variant, place, show(), resume=going_on, ray_address=ray_address)
+        try:
+            with following(place, variant):
+                simulate(variant, place, show(), resume=going_on, ray_address=ray_address)
+        except KeyboardInterrupt:
+            if not rows:
+                raise
+            return concluded(folder, rows) | {"partial": True}  # what the variants before gave
         rows[name] = {"folder": str(place.path), "rounds": place.rounds()}
         if judge(rows[name], place, variant, tell, gates or ()):
             break

@@ -19,7 +19,6 @@ from fedpriv.simulations.judging.gate import gates_of
 from fedpriv.simulations.judging.recordings import truths_in
 from fedpriv.simulations.pipeline import concluded, judge
 from fedpriv.strategies.app import server_app
-from fedpriv.tables import Row
 
 log = logging.getLogger(__name__)
 app = ServerApp()
@@ -36,8 +35,9 @@ def main(grid: Grid, context: Context) -> None:
     server_app()(grid, context)
     result: dict[str, Any] = {"folder": str(folder.path), "rounds": folder.rounds()}
     kept = os.environ.get(TRUTH_VARIABLE)
-    truth_of = truths_in(Path(kept)) if kept else None
+    since = folder.scenario_file.stat().st_mtime
+    truth_of = truths_in(Path(kept), since) if kept else None
     partial = judge(result, folder, scenario, truth_of=truth_of)
     log.warning("report: %s", concluded(folder, {"": result})["report"])
-    scores: list[Row] = result.get("scores", [])
-    check_gates(gates_of(scenario.gate), scores, partial)
+    failed = [failure["attack"] for failure in result.get("attacks-failed", [])]
+    check_gates(gates_of(scenario.gate), result.get("scores", []), partial, failed)

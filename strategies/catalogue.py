@@ -87,7 +87,7 @@ def row_of(scenario: Scenario) -> StrategyRow:
 def strategy_of(scenario: Scenario, roster: Roster) -> Strategy:
     """The scenario's strategy; one of somebody else's takes only its own options."""
     name = scenario.federation.strategy
-    if ":" in name:
+    if not STRATEGIES.ours(name):
         return STRATEGIES.build(name, scenario.strategy)
     whole = {"scenario": scenario} if row_of(scenario).reply == "codes" else {}
     return STRATEGIES.build(

@@ -217,7 +217,7 @@ def verdict_of_sweep(grid: Grid) -> Verdict:
         best = what.shown(_worst(bare["leak"], what))
         return Verdict("grey", (f"No defence was tried; without one an attack reached {best}.",))
     holds = defended[~defended["leak"].map(what.crosses)]
-    unaware = defended[~defended["unaware"].map(what.crosses)]
+    unaware = defended[defended["unaware"].notna() & ~defended["unaware"].map(what.crosses)]
     sure = holds[holds["tested"]]
     light: Light = "green" if len(sure) else "amber" if len(holds) else "red"
     first = (

@@ -38,7 +38,14 @@ def light_of(scores: pd.DataFrame, what: Measure | None) -> Light:
         return "grey"
     if numbers.over:
         return "red"
+    if cut_short(scores):
+        return "grey"
     return "amber" if what.near(numbers.worst) else "green"
+
+
+def cut_short(scores: pd.DataFrame) -> bool:
+    """Whether an attack was told to stop before it had finished."""
+    return "partial" in scores and bool(scores["partial"].astype(str).eq("True").any())
 
 
 def verdict_of_runs(runs: list[Run], scores: pd.DataFrame, what: Measure | None) -> Verdict:
@@ -53,6 +60,8 @@ def verdict_of_runs(runs: list[Run], scores: pd.DataFrame, what: Measure | None)
     defended = scores["run"].isin([run.name for run in runs if run.scenario.plugins])
     judged, others = (scores[defended], scores[~defended]) if defended.any() else (scores, None)
     leak = _leak(judged, what, len(runs) > 1)
+    if cut_short(judged):
+        leak += " Some attacks were cut short, so what they did not find decides nothing."
     if others is not None and (plain := summary(others, what)):
         leak += f" Without a defence the worst was {what.shown(plain.worst)}."
     return Verdict(light_of(judged, what), (leak, _attackers(runs, judged, what), _cost(runs)))

@@ -13,6 +13,7 @@ from fedpriv.simulations.federation.exposure import Starts, exposed, one_more_ro
 from fedpriv.simulations.judging.attacking import Recording, claimed
 from fedpriv.simulations.judging.judge import judge_of, scores_of
 from fedpriv.simulations.judging.recordings import of_run
+from fedpriv.simulations.judging.sums import join_truths
 from fedpriv.tables import Row
 
 CLIENTS, FEW = 32, 5  # at most so many answer in a cell of single samples, and of batches
@@ -79,7 +80,10 @@ def probe(
     if not limits.least and not any(slots):
         return [], [method.label for method in methods]
     chosen = cell_scenario(scenario, cell, methods)
-    recording = of_run(exposed(chosen, folder, starts, cell.round))
+    exposed(chosen, folder, starts, cell.round)
+    if chosen.federation.secagg:
+        join_truths(folder, chosen.federation.clients)
+    recording = of_run(folder)
     # Nobody can be scored who kept no truth: a client that drew no sample.
     known = [seen for seen in recording.evidence if folder.truth_of(seen.name) is not None]
     recording = replace(recording, evidence=known)
@@ -89,9 +93,9 @@ def probe(
     for method in methods:
         if limits.enough(rows):
             break
-        victims, cut = attacked(method, recording, folder, samples, pace, limits)
-        if cut or not victims:
-            left_out.append(f"{method.label} (cut short)" if victims else method.label)
+        victims, why = attacked(method, recording, folder, samples, pace, limits)
+        if why or not victims:
+            left_out.append(f"{method.label} ({why})" if why else method.label)
         attack = method.attack()
         rows += scores_of(folder, folder.truth_of, recording, judge, attack, method.label)
     return rows, left_out
@@ -104,8 +108,8 @@ def attacked(
     samples: int,
     pace: Pace,
     limits: Limits,
-) -> tuple[int, bool]:
-    """Attack as many victims as there is time for; how many, and whether the deadline cut it short.
+) -> tuple[int, str]:
+    """Attack as many victims as there is time for; how many, and why not all of them.
 
     When the pace is unknown, two victims come first.
     """
@@ -121,6 +125,7 @@ def attacked(
         failures = claimed(recording, attack, method.label, folder, progress=limits.progress)
         pace.note(method.label, victims - done, samples, time.monotonic() - started)
         if failures:
-            return 0, False
+            return 0, failures[0].why
         done = victims
-    return done, any(claim.partial for claim in folder.claims(method.label))
+    cut = any(claim.partial for claim in folder.claims(method.label))
+    return done, "cut short" if cut else ""

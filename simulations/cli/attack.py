@@ -40,7 +40,8 @@ def attack(
     ] = None,
     victims: Annotated[int | None, typer.Option(help="At most so many of each round.")] = None,
     fail_if: Annotated[
-        list[str] | None, typer.Option(help="Exit with 1 if any guess is worse: 'psnr>20'.")
+        list[str] | None,
+        typer.Option(help="Exit with 1 if a score is beyond a bound: 'psnr>20'."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
 ) -> None:
@@ -75,4 +76,4 @@ def attack(
         out.print(f"claims: {place.attacks}", highlight=False, soft_wrap=True)
     if found.failures and not found.rows and len(found.failures) >= len(chosen):
         raise WorkFailed(f"No attack succeeded: {found.failures[0].why}")
-    finish(gates, found.rows, found.partial)
+    finish(gates, [found.plain()], found.partial)

@@ -90,7 +90,8 @@ def run(
     resume: Annotated[bool, typer.Option(help="Continue the run in --out.")] = False,
     detach: Annotated[bool, typer.Option(help="Submit and return at once.")] = False,
     fail_if: Annotated[
-        list[str] | None, typer.Option(help="Exit with 1 if any score is worse: 'psnr>20'.")
+        list[str] | None,
+        typer.Option(help="Exit with 1 if a score is beyond a bound: 'psnr>20'."),
     ] = None,
     file: File = FILE,
     folder: Folder = FOLDER,
@@ -125,7 +126,8 @@ def run(
     try:
         results = carried_out(started, number, chosen, place, tell, told_on(err), gates)
     except KeyboardInterrupt:
-        again = f"fedpriv deploy status; the federation goes on with run {number}"
+        again = f"fedpriv deploy run {scenario} --resume --out {place.path}"
+        tell(f"run {number} continues on the federation")
         raise stopped(gates, again) from None
     if as_json:
         typer.echo(json.dumps(finite(results)))
@@ -133,7 +135,7 @@ def run(
         print_leaks(chosen.name, results, out, err)
         out.print(f"run {number}: {results['status']}; run folder: {place.path}", soft_wrap=True)
         out.print(f"report: {results['report']}", highlight=False, soft_wrap=True)
-    finish(gates, results.get("scores", []), bool(results.get("partial")))
+    finish(gates, [results], bool(results.get("partial")))
 
 
 @app.command()

@@ -9,8 +9,8 @@ from rich.console import Console
 
 from fedpriv.errors import FedprivError, Interrupted, Undecided
 from fedpriv.simulations.cli.tables import scores_table
+from fedpriv.simulations.judging.findings import LEFT_OUT
 from fedpriv.simulations.judging.gate import Gate, check
-from fedpriv.tables import Row
 
 
 def told_on(console: Console) -> Any:
@@ -35,13 +35,21 @@ def print_leaks(title: str, result: Mapping[str, Any], out: Console, err: Consol
     for failure in result.get("attacks-failed", []):
         err.print(f"{failure['attack']} failed: {failure['why']}", highlight=False, markup=False)
     for finding in result.get("findings", []):
-        if finding["severity"] == "left out":
+        if finding["severity"] == LEFT_OUT:
             err.print(f"{finding['cause']}: {finding['detail']}", highlight=False, markup=False)
 
 
-def finish(gates: Sequence[Gate], rows: Iterable[Row], partial: bool, again: str = "") -> None:
-    """GateCrossed if a score lies beyond a gate; Undecided or Interrupted if work was cut short."""
-    check(gates, rows, partial)
+def finish(
+    gates: Sequence[Gate], results: Iterable[Mapping[str, Any]], partial: bool, again: str = ""
+) -> None:
+    """GateCrossed if a score lies beyond a gate; Undecided or Interrupted if work was cut short.
+
+    `results` hold the scores and the failed attacks of what was judged.
+    """
+    results = list(results)
+    rows = [row for one in results for row in one.get("scores", [])]
+    failed = [each["attack"] for one in results for each in one.get("attacks-failed", [])]
+    check(gates, rows, partial, failed)
     if partial:
         hint = f" Go on with: {again}" if again else ""
         raise Interrupted(f"Interrupted; what was found so far is kept and marked partial.{hint}")

@@ -28,7 +28,8 @@ def run(
     resume: Annotated[bool, typer.Option(help="Continue the run in --out.")] = False,
     ray_address: Annotated[str | None, typer.Option(help="Join this Ray cluster.")] = None,
     fail_if: Annotated[
-        list[str] | None, typer.Option(help="Exit with 1 if any guess is worse: 'psnr>20'.")
+        list[str] | None,
+        typer.Option(help="Exit with 1 if a score is beyond a bound: 'psnr>20'."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
@@ -68,8 +69,7 @@ def run(
         typer.echo(json.dumps(finite(results)))
     else:
         print_results(chosen.name, results)
-    scores = [row for one in results["rows"].values() for row in one.get("scores", [])]
-    finish(gates, scores, results["partial"], again)
+    finish(gates, results["rows"].values(), results["partial"], again)
 
 
 def print_results(title: str, results: dict[str, Any]) -> None:

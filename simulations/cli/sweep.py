@@ -87,7 +87,7 @@ def sweep(
         err.print(f"{name}: {row['error']}", highlight=False, markup=False)
     if failed and len(failed) == len(results["rows"]):
         raise WorkFailed(f"Every cell failed, the first one with: {failed[0]['error']}")
-    check_defended(gates, results["scores"])
+    check_defended(gates, results["scores"], results["rows"])
 
 
 def cap_table(title: str, rows: list[dict[str, Any]]) -> Table:

@@ -92,11 +92,16 @@ def carried_out(
 
 
 def gather_truths(engine: Engine, folder: RunFolder) -> None:
-    """Where clients of this machine kept the truth, the judge may read a copy."""
+    """Where clients of this machine kept the truth of this run, the judge may read a copy.
+
+    A file older than the run is of an earlier one.
+    """
+    since = folder.scenario_file.stat().st_mtime if folder.scenario_file.exists() else 0.0
     for source in engine.truths():
         folder.truth.mkdir(mode=0o700, exist_ok=True)
         for path in source.glob("*.npz"):
-            shutil.copy(path, folder.truth / path.name)
+            if path.stat().st_mtime >= since:
+                shutil.copy(path, folder.truth / path.name)
 
 
 def finished(engine: Engine, run: int, folder: RunFolder, last: int, tell: Tell) -> Status:

@@ -11,13 +11,14 @@ from typing import Any
 from rich.console import Console
 
 from fedpriv.clients.catalogue import calibrated
+from fedpriv.errors import WorkFailed
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario, from_tables, merged
 from fedpriv.simulations.federation.progress import PlainLines
 from fedpriv.state import State
 from fedpriv.strategies.catalogue import row_of
 
-UNUSED = ("defences", "sweep", "gate", "variants", "malicious", "strategy")
+UNUSED = ("defences", "sweep", "gate", "variants", "malicious")
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,10 @@ class Starts:
         """
         place = self.of(server_round)
         if not place.has_checkpoint():
+            if server_round > 1:
+                raise WorkFailed(
+                    f"The start of round {server_round} was not kept: training did not get so far."
+                )
             return
         folder.save_model(place.checkpoint_state(), {"round": as_round - 1})
         newest: dict[str, Path] = {}
@@ -74,13 +79,15 @@ def one_more_round(
     """The scenario of an exposed round: the same clients, every plugin as strong as in training.
 
     `training` are the settings in which the round differs from the scenario's. Clients that share
-    updates all answer at once, whatever the strategy of the training was.
+    updates all answer at once: fedavg replaces a strategy whose replies make no sum.
     """
     federation: dict[str, Any] = {"rounds": server_round, "fraction": fraction, "backend": "inline"}
     federation["clients"] = clients or scenario.federation.clients
-    if row_of(scenario).reply != "codes":
-        federation["strategy"] = "fedavg"
     tables = {key: value for key, value in scenario.plain().items() if key not in UNUSED}
+    row = row_of(scenario)
+    if row.reply != "codes" and not row.summable:
+        federation["strategy"] = "fedavg"
+        tables.pop("strategy", None)
     tables = merged(tables, {"federation": federation, "training": training})
     tables |= {"name": name, "keep-truth": True, "attacks": list(attacks)}
     tables["plugins"] = [calibrated(spec, scenario) for spec in scenario.plugins]

@@ -3,7 +3,9 @@ again.
 """
 
 import logging
+import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,7 +14,7 @@ import torch
 
 from fedpriv.attacks.catalogue import ATTACKS
 from fedpriv.codes.parties import settings
-from fedpriv.errors import FedprivError
+from fedpriv.errors import BadObservation, FedprivError
 from fedpriv.evidence.claims import Claim, Reconstruction, claims_in
 from fedpriv.evidence.folder import Evidence
 from fedpriv.evidence.observation import Observation
@@ -78,12 +80,13 @@ def labels_of(attacks: Sequence[Attack]) -> list[str]:
     """A folder name for each attack: its own, with its options when several share it."""
     names = [attack.name for attack in attacks]
     labels: list[str] = []
+    met: Counter[str] = Counter()
     for attack in attacks:
         label = attack.name.replace(":", ".").replace("/", ".")
         if names.count(attack.name) > 1 and attack.options:
             label += "".join(f" {key}={value}" for key, value in attack.options.items())
-        same = sum(other == label or other.startswith(f"{label}-") for other in labels)
-        labels.append(label if not same else f"{label}-{same + 1}")
+        met[label] += 1
+        labels.append(label if met[label] == 1 else f"{label}-{met[label]}")
     return labels
 
 
@@ -102,7 +105,8 @@ def works(recording: Recording, chosen: Sequence[Evidence]) -> Iterator[Work]:
         yield Work(tuple(seen.name for seen in group), group)
     releases = [seen for seen in chosen if isinstance(seen, Release)]
     for number in sorted({seen.round for seen in releases}):
-        assert recording.scenario is not None
+        if recording.scenario is None:
+            raise BadObservation("Codes can be attacked in the folder of their own run only.")
         same = [seen for seen in releases if seen.round == number]
         for knows in knowledge_of(recording.scenario, same):
             yield Work(tuple(knows.name(party) for party in knows.shared), knows)
@@ -124,15 +128,21 @@ def claimed(
     given, told = given_to(attack.name, recording.scenario, folder), Told(progress)
     options = {**given.options, **attack.options}
     method = ATTACKS.build(attack.name, options, **given.objects)
-    before = folder.attacked(label)
+    before = folder.attacked(label, attack.options)
     failures: list[Failure] = []
     chosen = recording.chosen(attack)
+    if not chosen:
+        why = f"there is no evidence of the kind that it sees ({row_of(attack.name).sees})"
+        return [Failure(label, (), why)]
     waiting = [seen for seen in chosen if seen.name not in before or isinstance(seen, Release)]
-    todo = [work for work in works(recording, waiting) if not set(work.names) <= before]
+    try:
+        todo = [work for work in works(recording, waiting) if not set(work.names) <= before]
+    except FedprivError as error:  # the curious party did not take part, for example
+        return [Failure(label, tuple(seen.name for seen in waiting), str(error))]
     total = len(before) + sum(len(work.names) for work in todo)
     tell(label, len(before), total)
     for work in todo:
-        if told.stopped:
+        if not told(len(before) / max(1, total), math.nan):
             break
         try:
             made = attacked(method, work, recording, folder, label, told)
@@ -144,7 +154,7 @@ def claimed(
             continue
         if not any(claim.partial for claim in made):
             before |= set(work.names)
-            folder.note_attacked(label, before)
+            folder.note_attacked(label, before, attack.options)
         tell(label, len(before), total)
     return failures
 

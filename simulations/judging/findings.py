@@ -44,6 +44,7 @@ def findings_of(results: Sequence[Preflight]) -> list[Finding]:
 
 def left_out(attack: str, why: str) -> Finding:
     return {
+        "attack": attack.replace(":", ".").replace("/", "."),
         "cause": f"attack '{attack}'",
         "severity": LEFT_OUT,
         "detail": f"It was not tried: {why}.",

@@ -41,9 +41,13 @@ class Gate:
 
     def worst(self, rows: Iterable[Row]) -> Row | None:
         """The row that is worst by this gate; None when no row has the metric."""
-        measured = [row for row in rows if row.get(self.metric) not in (None, "")]
         side = max if self.above else min
-        return side(measured, key=lambda row: float(row[self.metric]), default=None)
+        return side(self.measured(rows), key=lambda row: float(row[self.metric]), default=None)
+
+    def measured(self, rows: Iterable[Row]) -> list[Row]:
+        """The rows that have a number for the metric; NaN is none."""
+        known = [row for row in rows if row.get(self.metric) not in (None, "")]
+        return [row for row in known if not math.isnan(float(row[self.metric]))]
 
 
 def parsed(text: str) -> Gate:
@@ -122,10 +126,16 @@ def counted(rows: Iterable[Row]) -> list[Row]:
     return [row for row in rows if row.get("by") != "analysis"]
 
 
-def check(gates: Iterable[Gate], rows: Iterable[Row], partial: bool = False) -> None:
+def check(
+    gates: Iterable[Gate],
+    rows: Iterable[Row],
+    partial: bool = False,
+    failed: Sequence[str] = (),
+) -> None:
     """GateCrossed with the worst victim of the first gate that any one crosses.
 
-    Undecided when nothing was crossed but no score has the metric, or work was cut short.
+    Undecided when nothing was crossed but no score has the metric, a score is not a number, work
+    was cut short, or an attack failed.
     """
     rows, gates = counted(rows), list(gates)
     unmeasured = []
@@ -134,9 +144,7 @@ def check(gates: Iterable[Gate], rows: Iterable[Row], partial: bool = False) -> 
         if row is None:
             unmeasured.append(gate)
         elif gate.crossed(float(row[gate.metric])):
-            values = [
-                float(one[gate.metric]) for one in rows if one.get(gate.metric) not in (None, "")
-            ]
+            values = [float(one[gate.metric]) for one in gate.measured(rows)]
             count = sum(map(gate.crossed, values))
             raise GateCrossed(
                 f"The gate '{gate}' is crossed by {count} of {len(values)} scores; the worst is "
@@ -148,8 +156,13 @@ def check(gates: Iterable[Gate], rows: Iterable[Row], partial: bool = False) -> 
             f"'{unmeasured[0].metric}'. It needs attacks that succeed, and the truth that clients "
             "keep."
         )
-    if gates and partial:
-        raise Undecided(f"The gate '{gates[0]}' was not crossed, but the attacks were cut short.")
+    doubts = ["the attacks were cut short"] if partial else []
+    doubts += [f"the attack {name} failed" for name in dict.fromkeys(failed)]
+    for gate in gates:
+        odd = sum(row.get(gate.metric) not in (None, "") for row in rows) - len(gate.measured(rows))
+        doubts += [f"{odd} scores are not a number"] if odd else []
+    if gates and doubts:
+        raise Undecided(f"The gate '{gates[0]}' was not crossed, but {', and '.join(doubts)}.")
 
 
 def described(row: Row) -> str:

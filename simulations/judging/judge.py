@@ -1,6 +1,7 @@
 """How every run, sweep, audit and deployment is judged: truths, preflight, attacks, scores."""
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,7 +79,9 @@ def judged(
     if not folder.has_evidence():
         why = "no round that they want was recorded"
         log.warning("'%s' holds no evidence to attack: %s", folder.path, why)
-        return Judged(findings=[left_out(attack.name, why) for attack in wanted])
+        findings = [left_out(attack.name, why) for attack in wanted]
+        folder.write_findings(findings)
+        return Judged(findings=findings)
     if scenario.federation.secagg:
         join_truths(folder, scenario.federation.clients)
     recording = of_run(folder)
@@ -121,17 +124,27 @@ def scored_claims(
     """All attacks on a recording, then their scores; pictures only where no truth was kept."""
     found, told = Judged(), Told(progress)
     judge = judge_of(recording.scenario, attacks, metrics)
-    for attack, label in zip(attacks, labels_of(attacks), strict=True):
-        if told.stopped:
+    labels = labels_of(attacks)
+    for number, (attack, label) in enumerate(zip(attacks, labels, strict=True)):
+        if not told(number / len(labels), math.nan):
             break
         found.failures += claimed(recording, attack, label, folder, tell, told)
         found.rows += scores_of(
             folder, truth_of or folder.truth_of, recording, judge, attack, label
         )
-    found.partial = told.stopped
+    found.partial = told.stopped or any(row["partial"] for row in found.rows)
     if found.rows:
-        folder.write_scores(found.rows)
+        folder.write_scores([*scores_of_others(folder, labels), *found.rows])
     return found
+
+
+def scores_of_others(folder: RunFolder, labels: Sequence[str]) -> list[Row]:
+    """What the folder already says of attacks that were not carried out this time."""
+    return [
+        {str(key): value for key, value in row.items() if value == value}  # not nan
+        for row in folder.scores().to_dict("records")
+        if row["attack"] not in labels
+    ]
 
 
 def judge_of(

@@ -154,14 +154,17 @@ def opened(path: Path, model: str | None, settings: Sequence[str]) -> tuple[Reco
     return of_stranger(path, built_model(model), facts), RunFolder(path.parent)
 
 
-def truths_in(path: Path) -> Callable[[str], Truth | None]:
-    """The truth by the name of the evidence, from a folder that clients wrote."""
+def truths_in(path: Path, since: float = 0.0) -> Callable[[str], Truth | None]:
+    """The truth by the name of the evidence, from a folder that clients wrote.
+
+    A file older than `since` is of an earlier run, and is none.
+    """
     if not path.is_dir():
         raise BadFolder(f"--truth '{path}' is no folder; leave it out to attack without scores.")
 
     def truth_of(name: str) -> Truth | None:
         file = path / f"{name}.npz"
-        return Truth.load(file) if file.exists() else None
+        return Truth.load(file) if file.exists() and file.stat().st_mtime >= since else None
 
     return truth_of
 

@@ -61,7 +61,9 @@ def leaked(scores: Sequence[Row]) -> list[Row]:
             if row["attack"] == attack:
                 parties.setdefault(row["node"], []).append(row)
         each = [means(rows, columns) | attribute_figures(rows) for rows in parties.values()]
-        mean = {key: sum(one[key] for one in each) / len(each) for key in each[0]}
+        keys = dict.fromkeys(key for one in each for key in one)
+        known = {key: [one[key] for one in each if key in one] for key in keys}
+        mean = {key: sum(values) / len(values) for key, values in known.items()}
         found.append({"attack": attack, **mean})
     return found
 

@@ -25,7 +25,7 @@ def averaged(rows: Sequence[Row]) -> pd.DataFrame:
     frame = frame.dropna(subset=["relative-error", "accuracy"])
     frame["value"] = frame["value"].map(lambda value: "" if value is None else str(value))
     keys = ["defence", "value", "attack", "knows", "batch"]
-    frame = frame.reindex(columns=list(dict.fromkeys([*frame.columns, *DISTANCES.values()])))
+    frame = frame.reindex(columns=list(dict.fromkeys([*frame.columns, "m", *DISTANCES.values()])))
     numbers = ["accuracy", "m", *DISTANCES.values()]
     return frame.groupby(keys, sort=False)[numbers].mean().reset_index()
 

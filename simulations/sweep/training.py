@@ -79,21 +79,26 @@ def result_of(found: Judged, label: str, metrics: Sequence[str] = ()) -> Result:
     rows = [row for row in found.rows if row["attack"] == label]
     if not rows:
         failed = [failure.why for failure in found.failures if failure.attack == label]
-        left = [one["detail"] for one in found.findings if one["cause"] == f"attack '{label}'"]
+        left = [one["detail"] for one in found.findings if one.get("attack") == label]
         why = (*failed, *left, "no victim has a truth to compare with")[0]
         return {"error": f"{FedprivError.__name__}: {why}"}
-    clean, added = (
-        statistics.fmean(float(row[key]) for row in rows) for key in ("clean-norm", "added-norm")
-    )
     seconds = {(row["round"], row["node"]): float(row["seconds"]) for row in rows}
     return {
         "victims": len({row["node"] for row in rows}),
         **figures(rows, metrics),
-        "clean-norm": clean,
-        "added-norm": added,
-        "m": ppc(clean, added),
+        **perturbation(rows),
         "seconds": round(sum(seconds.values()), 2),
     }
+
+
+def perturbation(rows: Sequence[Row]) -> Result:
+    """How far updates were from plain ones (SPN fig. 5); nothing where codes were shared."""
+    if any("clean-norm" not in row for row in rows):
+        return {}
+    clean, added = (
+        statistics.fmean(float(row[key]) for row in rows) for key in ("clean-norm", "added-norm")
+    )
+    return {"clean-norm": clean, "added-norm": added, "m": ppc(clean, added)}
 
 
 def figures(rows: Sequence[Row], metrics: Sequence[str] = ()) -> Result:

@@ -152,4 +152,6 @@ def test_ctrl_c_keeps_what_was_found_and_never_ends_in_0(file, tmp_path, command
     assert found == code, said
     scores = RunFolder(place).scores()
     assert len(scores) and scores["partial"].all()
-    assert RunFolder(place).attacked("quick") == set()  # it is done again the next time
+    assert (
+        RunFolder(place).attacked("quick", {"steps": FOREVER}) == set()
+    )  # it is done again the next time

@@ -222,10 +222,10 @@ def test_an_attack_that_is_told_to_stop_keeps_what_it_found_and_is_done_again(ti
 
     cut = judged(place, scenario, progress=twice)
     assert cut.partial and cut.rows and all(row["partial"] for row in cut.rows)
-    assert not place.attacked("quick")
+    assert not place.attacked("quick", {"steps": 30})
     whole = judged(place, scenario)
     assert not whole.partial and not any(row["partial"] for row in whole.rows)
-    assert place.attacked("quick") == {"1-0", "1-1"}
+    assert place.attacked("quick", {"steps": 30}) == {"1-0", "1-1"}
 
 
 def test_the_command_scores_a_run_folder_and_gates_it(attacked, tmp_path):
