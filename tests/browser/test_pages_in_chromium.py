@@ -28,7 +28,7 @@ SCENARIO = {
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "report.py"
 
-pytestmark = [pytest.mark.deployed, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 def serious(page) -> list[str]:
