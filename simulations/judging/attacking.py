@@ -141,8 +141,9 @@ def claimed(
         return [Failure(label, tuple(seen.name for seen in waiting), str(error))]
     total = len(before) + sum(len(work.names) for work in todo)
     tell(label, len(before), total)
-    for work in todo:
-        if not told(len(before) / max(1, total), math.nan):
+    for number, work in enumerate(todo):
+        # The first call is made in any case: told to stop at once, it gives what it begins with.
+        if number and not told(len(before) / max(1, total), math.nan):
             break
         try:
             made = attacked(method, work, recording, folder, label, told)

@@ -126,7 +126,7 @@ def scored_claims(
     judge = judge_of(recording.scenario, attacks, metrics)
     labels = labels_of(attacks)
     for number, (attack, label) in enumerate(zip(attacks, labels, strict=True)):
-        if not told(number / len(labels), math.nan):
+        if number and not told(number / len(labels), math.nan):
             break
         found.failures += claimed(recording, attack, label, folder, tell, told)
         found.rows += scores_of(
