@@ -19,6 +19,8 @@ from fedpriv.clients.job import Batches, Job
 from fedpriv.clients.plugin import PrivacyPlugin
 from fedpriv.clients.protection.account import (
     COUNT_EPSILON,
+    LEAST,
+    MOST,
     History,
     PublicCount,
     charge,
@@ -108,9 +110,10 @@ class DifferentialPrivacy(PrivacyPlugin):
                 raise BadOption(f"dp: {kebab(name)} must be a finite number, got {value}.")
         if self.epsilon is not None and not self.epsilon > 0:
             raise BadOption(f"dp: epsilon must be above 0, got {self.epsilon}.")
-        if self.noise_multiplier is not None and not self.noise_multiplier >= 0:
+        if self.noise_multiplier and not LEAST <= self.noise_multiplier <= MOST:
             raise BadOption(
-                f"dp: noise-multiplier must be at least 0, got {self.noise_multiplier}."
+                f"dp: noise-multiplier must be 0 or between {LEAST:g} and {MOST:g}, "
+                f"got {self.noise_multiplier}; outside, no accountant gives an epsilon."
             )
         if not self.max_grad_norm > 0:
             raise BadOption(f"dp: max-grad-norm must be above 0, got {self.max_grad_norm}.")

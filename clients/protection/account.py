@@ -6,12 +6,14 @@ place: the owner declares one, or the client draws a noised one, once for all ru
 """
 
 import math
+import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
 import torch
 
-from fedpriv.errors import BadOption
+from fedpriv.errors import BadOption, Refused
 from fedpriv.rng import Draws
 from fedpriv.wire import Memory
 
@@ -19,22 +21,60 @@ History = list[tuple[float, float, int]]  # noise multiplier, sample rate, steps
 
 MEMORY, COUNT = "dp", "dp.count"
 COUNT_EPSILON = 0.1  # what a noised number of samples spends at most
+LEAST, MOST = 0.1, 1000.0  # noise multipliers; Opacus' accountants may never end outside
+PRV_UP_TO = 50.0  # ε beyond which Opacus' prv takes minutes, and then all memory
 
 
 def spent(history: History, delta: float, accountant: str) -> float:
-    """ε of all steps in the history together, as Opacus' accountant has it."""
+    """ε of all steps in the history together, as Opacus' accountants have it."""
+    if not history:
+        return 0.0
+    epsilon = spent_by_rdp(history, delta)
+    if accountant == "rdp":
+        return epsilon
+    if epsilon > PRV_UP_TO:
+        raise Refused(
+            f"dp: the sample-level epsilon would be {epsilon:.0f} by rdp; prv can account only up "
+            f"to {PRV_UP_TO:g}. Raise the noise, run fewer steps, or set dp's accountant to 'rdp'."
+        )
     from opacus.accountants import create_accountant
 
     account = create_accountant(mechanism=accountant)
     account.history = list(history)
-    return float(account.get_epsilon(delta=delta)) if history else 0.0
+    return float(account.get_epsilon(delta=delta, eps_error=min(0.01, epsilon / 500)))
+
+
+def spent_by_rdp(history: History, delta: float) -> float:
+    """ε by Rényi differential privacy (Mironov et al. 2019), with Opacus' orders α."""
+    from opacus.accountants import RDPAccountant
+    from opacus.accountants.analysis.rdp import get_privacy_spent
+
+    total = sum(steps * rdp_of_step(noise, rate) for noise, rate, steps in history)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Optimal order")  # it is a bound all the same
+        epsilon, _ = get_privacy_spent(orders=RDPAccountant.DEFAULT_ALPHAS, rdp=total, delta=delta)
+    return float(epsilon)
+
+
+@lru_cache(maxsize=1024)
+def rdp_of_step(noise: float, rate: float) -> np.ndarray:
+    """Rényi divergence of one step for each order: it takes up to a second, so it is kept."""
+    from opacus.accountants import RDPAccountant
+    from opacus.accountants.analysis.rdp import compute_rdp
+
+    orders = RDPAccountant.DEFAULT_ALPHAS
+    return np.asarray(compute_rdp(q=rate, noise_multiplier=noise, steps=1, orders=orders))
 
 
 def composed(history: History, noise: float, rate: float, steps: int) -> History:
-    """The history with some steps more; equal steps in a row are one entry, as in Opacus."""
-    if history and history[-1][:2] == (noise, rate):
-        return [*history[:-1], (noise, rate, history[-1][2] + steps)]
-    return [*history, (noise, rate, steps)]
+    """The history with some steps more; equal steps are one entry, the last one if they are new.
+
+    ε does not depend on the order of steps. So a server that changes settings to and fro does not
+    make the history longer and longer.
+    """
+    before = {entry[:2]: entry[2] for entry in history}
+    own = before.pop((noise, rate), 0)
+    return [*((*key, count) for key, count in before.items()), (noise, rate, own + steps)]
 
 
 @lru_cache(maxsize=256)
@@ -42,6 +82,14 @@ def noise_for(epsilon: float, delta: float, rate: float, steps: int, accountant:
     """The noise multiplier with which so many steps spend at most ε."""
     from opacus.accountants.utils import get_noise_multiplier
 
+    if spent_by_rdp([(LEAST, rate, steps)], delta) <= epsilon:
+        return LEAST
+    least = spent([(MOST, rate, steps)], delta, accountant)
+    if least > epsilon:
+        raise BadOption(
+            f"dp: {steps} steps spend an epsilon of {least:.2g} even with a noise-multiplier of "
+            f"{MOST:g}, so that nothing reaches {epsilon:g}. Raise epsilon or delta."
+        )
     try:
         found = get_noise_multiplier(
             target_epsilon=epsilon,
