@@ -115,7 +115,9 @@ def main() -> None:
             pairs = list(zip(steps_of(plain, clock), steps_of(secret, clock), strict=True))[3:]
             ratios = [b / a - 1 for a, b in pairs]
             low, high = interval(ratios)
-            seeded, system = (1e3 * statistics.median(column) for column in zip(*pairs, strict=True))
+            seeded, system = (
+                1e3 * statistics.median(column) for column in zip(*pairs, strict=True)
+            )
             count = sum(value.numel() for value in first_state(scenario).values())
             print(
                 f"{model['name']:8} {batch:5}  {count:10,}  {seeded:9.2f}  {system:9.2f}  "

@@ -47,8 +47,8 @@ class RunFolder:
         """Whether a run was started here and a round of it ended."""
         return self.scenario_file.exists() and self.rounds_file.exists()
 
-    def start(self, scenario: Scenario) -> None:
-        """Make the folder and write down what is run, on what."""
+    def start(self, scenario: Scenario, randomness: str = "") -> None:
+        """Make the folder and write down what is run, on what, and where clients' chance is from."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             if self.rounds_file.exists():
@@ -56,16 +56,17 @@ class RunFolder:
                     f"'{self.path}' holds a run already; give --resume to continue it, "
                     "or another --out."
                 )
-            self.write_settings(scenario)
+            self.write_settings(scenario, randomness)
         except OSError as error:
             raise BadFolder(
                 f"The run folder '{self.path}' cannot be written: {error.strerror or error}; "
                 "give another --out."
             ) from error
 
-    def write_settings(self, scenario: Scenario) -> None:
+    def write_settings(self, scenario: Scenario, randomness: str = "") -> None:
+        facts = environment() | ({"client-randomness": randomness} if randomness else {})
         write_text(self.scenario_file, scenario.toml())
-        write_text(self.environment_file, json.dumps(environment(), indent=2) + "\n")
+        write_text(self.environment_file, json.dumps(facts, indent=2) + "\n")
 
     def scenario(self) -> Scenario:
         """The scenario this folder was started with."""

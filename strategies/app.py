@@ -40,12 +40,17 @@ class Evaluation:
         return {"accuracy": accuracy, "loss": loss}
 
 
+# Who simulates clients says in the run's configuration where their randomness comes from.
+RANDOMNESS = "client-randomness"
+CLAIMED = "each client's own system, as the clients claim"
+
+
 def opened(run_config: Mapping[str, Any], scenario: Scenario) -> RunFolder:
     """The run folder, started or, with `resume`, found fit to go on."""
     out = str(run_config.get("out", ""))
     folder = RunFolder(Path(out)) if out else new_folder(scenario.name)
     if not run_config.get("resume"):
-        folder.start(scenario)
+        folder.start(scenario, str(run_config.get(RANDOMNESS, CLAIMED)))
         return folder
     if folder.scenario() != scenario:
         raise BadFolder(

@@ -12,6 +12,7 @@ from fedpriv.report.gallery import tiles
 from fedpriv.report.leakage import Measure, Summary, grouped, measures, summary
 from fedpriv.report.marks import knows, marked, with_front
 from fedpriv.report.reading import Run
+from fedpriv.scenario import Scenario
 
 GALLERY = 24
 
@@ -240,8 +241,26 @@ def _settings(runs: list[Run]) -> Section:
     return Section("settings", "Settings", tables=[table], blocks=list(_blocks(runs)))
 
 
+def epsilon_means(scenario: Scenario) -> str:
+    """Unit, neighbours, accountant and δ of a sample-level ε; nothing without `dp`."""
+    options = next((spec.options for spec in scenario.plugins if spec.name == "dp"), None)
+    if options is None:
+        return ""
+    return (
+        "unit: one sample of one client; neighbours: add or remove one sample; accountant: "
+        f"{options.get('accountant', 'rdp')}; δ = {options.get('delta', 1e-5):g}; the largest of "
+        "all clients, as they claim"
+    )
+
+
 def _blocks(runs: list[Run]) -> Iterator[Block]:
     for run in runs:
+        meaning = epsilon_means(run.scenario)
+        if meaning:
+            yield Block(f"What ε of {run.name} says", meaning)
+        randomness = run.environment.get("client-randomness")
+        if randomness:
+            yield Block(f"Where clients of {run.name} took their randomness from", randomness)
         command = run.environment.get("command")
         if command:
             yield Block(f"The command of {run.name}", command)

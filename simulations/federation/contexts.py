@@ -15,6 +15,7 @@ from fedpriv.rng import seed_of
 from fedpriv.scenario import Scenario
 
 RUN_ID, SERVER_NODE = 1, 1
+SEEDED = "SEEDED FOR SIMULATION: repeatable, and no secret from who knows the seed"
 
 
 def contexts_of(

@@ -14,6 +14,7 @@ from fedpriv.clients.catalogue import calibrated
 from fedpriv.errors import WorkFailed
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario, from_tables, merged
+from fedpriv.simulations.federation.contexts import SEEDED
 from fedpriv.simulations.federation.progress import PlainLines
 from fedpriv.state import State
 from fedpriv.strategies.catalogue import row_of
@@ -106,6 +107,6 @@ def exposed(scenario: Scenario, folder: RunFolder, starts: Starts, start: int) -
     if folder.rounds_file.exists() and folder.last_round()["round"] == last:
         return folder
     shutil.rmtree(folder.path, ignore_errors=True)
-    folder.start(scenario)
+    folder.start(scenario, SEEDED)
     starts.give(start, folder, as_round=last)
     return simulate(scenario, folder, PlainLines(Console(quiet=True)), resume=True)

@@ -18,6 +18,7 @@ from fedpriv.simulations.federation.backends import InlineBackend, chosen
 from fedpriv.simulations.federation.cluster import cluster
 from fedpriv.simulations.federation.contexts import (
     RUN_ID,
+    SEEDED,
     SERVER_NODE,
     contexts_of,
     drop_states,
@@ -28,7 +29,7 @@ from fedpriv.simulations.federation.exposure import Starts
 from fedpriv.simulations.federation.grid import SimulationGrid
 from fedpriv.simulations.federation.progress import Show
 from fedpriv.state import State
-from fedpriv.strategies.app import server_app
+from fedpriv.strategies.app import RANDOMNESS, server_app
 from fedpriv.strategies.rounds import Record
 
 log = logging.getLogger(__name__)
@@ -120,6 +121,7 @@ def simulate(
                 **run_config,
                 "out": str(folder.path),
                 "resume": resume,
+                RANDOMNESS: SEEDED,
             },
         )
         try:
