@@ -48,7 +48,7 @@ class RunFolder:
         return self.scenario_file.exists() and self.rounds_file.exists()
 
     def start(self, scenario: Scenario, randomness: str = "") -> None:
-        """Make the folder and write down what is run, on what, and where clients' chance is from."""
+        """Make the folder; write down what is run, on what, with which randomness of clients."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             if self.rounds_file.exists():
