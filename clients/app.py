@@ -61,7 +61,7 @@ def trained(
     update = plugin.on_update(difference(state_of(job.shared), start), job)
     if folder and watch.trained:  # Poisson sampling may have drawn no sample at all
         watch.truth(job, update).save(folder)
-    return job.shared, update, job.report
+    return job.shared, update, plugin.on_figures(job.report)
 
 
 def client_app(scenario_of: Callable[[Mapping[str, Any]], Scenario] = Scenario.of) -> ClientApp:
