@@ -21,6 +21,7 @@ from fedpriv.clients.protection.persistence import persistent
 from fedpriv.clients.protection.reasons import refused
 from fedpriv.clients.protection.screening import on_own_terms
 from fedpriv.clients.protection.secagg import masked
+from fedpriv.clients.protection.secret import secrets_of
 from fedpriv.clients.protection.terms import terms_of
 from fedpriv.clients.representation import learn_pool, publish_encoder, share_codes, share_columns
 from fedpriv.clients.truth import Watch, truth_folder
@@ -103,7 +104,8 @@ def client_app(scenario_of: Callable[[Mapping[str, Any]], Scenario] = Scenario.o
         if simulated(context):
             loss, accuracy = evaluated(model, x, y)
         else:
-            loss, accuracy = coarse_figures(model, x, y, terms_of(context).evaluation_noise)
+            noise, draw = terms_of(context).evaluation_noise, secrets_of(context).fresh()
+            loss, accuracy = coarse_figures(model, x, y, noise, draw)
         metrics = {"loss": loss, "accuracy": accuracy, EXAMPLES: len(held)}
         return reply(message, None, plugin.on_figures(metrics))
 

@@ -13,7 +13,7 @@ import torch
 from flwr.app import Context, Message, MessageType
 
 from fedpriv.catalogue import MODELS
-from fedpriv.clients.job import own_split, share_of
+from fedpriv.clients.job import accounted, own_split, share_of
 from fedpriv.clients.protection.folder import folder_of
 from fedpriv.clients.protection.ledger import ledger_in
 from fedpriv.clients.protection.screening import check_steps
@@ -114,6 +114,10 @@ def check_work(terms: Terms, scenario: Scenario, message: Message, context: Cont
         steps = (
             scenario.training.steps_for(count) if PRODUCTS.get(kind) == "update" and count else 0
         )
+    if kind != MessageType.QUERY and PRODUCTS[kind] != "codes":
+        check_model(terms, scenario)
+    if accounted(scenario):
+        return  # ε protects each of few samples too, and how many there are is secret
     low, high = terms.samples
     if not low <= count <= high:
         raise Refused(
@@ -121,8 +125,6 @@ def check_work(terms: Terms, scenario: Scenario, message: Message, context: Cont
             "which its terms do not allow (`samples`)."
         )
     check_steps(terms, steps)
-    if kind != MessageType.QUERY and PRODUCTS[kind] != "codes":
-        check_model(terms, scenario)
 
 
 def check_model(terms: Terms, scenario: Scenario) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 from flwr.app import Context, Message, MessageType
 
 from fedpriv.clients.catalogue import check_plugins, plugin_of
+from fedpriv.clients.job import accounted
 from fedpriv.clients.protection.folder import folder_of, simulated
 from fedpriv.clients.protection.reasons import refused
 from fedpriv.clients.protection.terms import FILE, PRODUCTS, Terms, as_data, terms_of
@@ -28,6 +29,7 @@ from fedpriv.scenario.sections import Representation, Spec
 from fedpriv.wire import ALONE
 
 LONGEST = 65_536  # characters of a scenario
+EPOCH = 100  # what an epoch counts as, in steps, where the number of samples is secret
 PATH = re.compile(r"[/\\~]|\.[A-Za-z]\w*$")
 CallNext = Callable[[Message, Context], Message]
 
@@ -166,10 +168,10 @@ def check_protection(terms: Terms, scenario: Scenario, kind: str) -> None:
     product = PRODUCTS[kind]
     if not product:
         return
-    plugin = plugin_of(scenario.plugins)
+    plugin_of(scenario.plugins)  # senseless options are said here, before data are read
     if product != "figures":
         check_plugins(scenario.plugins, product)
-    elif terms.plugins or plugin.accounted:
+    elif terms.plugins or accounted(scenario):
         names = ", ".join(spec.name for spec in terms.plugins or scenario.plugins)
         raise Refused(
             f"'{kind}' gives figures of this client's samples, which its plugins do not protect "
@@ -178,7 +180,7 @@ def check_protection(terms: Terms, scenario: Scenario, kind: str) -> None:
 
 
 def check_training(terms: Terms, scenario: Scenario, kind: str) -> None:
-    """Refused for batches or steps outside the terms; steps of epochs are counted later."""
+    """Refused for batches or steps outside the terms; without an ε, `charged` counts all steps."""
     if PRODUCTS[kind] != "update":
         return
     training, (low, high) = scenario.training, terms.batch_size
@@ -187,7 +189,9 @@ def check_training(terms: Terms, scenario: Scenario, kind: str) -> None:
             f"training.batch-size is {training.batch_size}; this client's terms allow {low} to "
             f"{high}."
         )
-    check_steps(terms, training.local_steps or training.local_epochs)
+    # Under an ε the number of samples is secret, and nothing that is said may depend on it.
+    an_epoch = EPOCH if accounted(scenario) else 1
+    check_steps(terms, training.local_steps or training.local_epochs * an_epoch)
 
 
 def check_steps(terms: Terms, steps: int) -> None:

@@ -8,6 +8,7 @@ from real_clients import DP, TERMS, RealClient, asked_for
 from torch import nn
 
 from fedpriv.clients.protection.figures import CEILING, coarse_figures
+from fedpriv.clients.protection.randomness import CipherDraws
 from fedpriv.clients.protection.terms import PRODUCTS
 
 ALLOWED = f"messages = {json.dumps(list(PRODUCTS))}\n" + TERMS
@@ -71,20 +72,21 @@ def test_one_sample_moves_the_figures_by_its_share_at_most(value):
         model.weight.copy_(torch.tensor([[1.0], [-1.0]]))
         model.bias.zero_()
     x, y = torch.zeros(100, 1), torch.zeros(100, dtype=torch.long)
-    loss, accuracy = coarse_figures(model, x, y, noise=0.0)
+    loss, accuracy = coarse_figures(model, x, y, 0.0, CipherDraws(bytes(32)))
     x[0] = value
-    other_loss, other_accuracy = coarse_figures(model, x, y, noise=0.0)
+    other_loss, other_accuracy = coarse_figures(model, x, y, 0.0, CipherDraws(bytes(32)))
     assert abs(loss - other_loss) <= CEILING / 100 + 0.01
     assert abs(accuracy - other_accuracy) <= 1 / 100 + 0.01
 
 
 def test_the_noise_is_as_large_as_said():
-    """In units of one sample's share: a standard deviation of 5, within what chance allows."""
+    """In units of one sample's share of the accuracy."""
     model, count = nn.Linear(1, 2), 1000
     x, y = torch.zeros(count, 1), torch.arange(count) % 2
-    drawn = [coarse_figures(model, x, y, noise=40.0)[1] - 0.5 for _ in range(400)]
+    draw = CipherDraws(bytes(32))
+    drawn = [coarse_figures(model, x, y, 40.0, draw)[1] - 0.5 for _ in range(400)]
     spread = torch.tensor(drawn).std().item() * count
-    assert 25 < spread < 60  # 40, to within 10 standard errors
+    assert 34 < spread < 46  # 40, with a standard error of 1.4
 
 
 def test_standalone_figures_are_rounded(tmp_path):
