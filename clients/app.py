@@ -33,7 +33,7 @@ from fedpriv.training import evaluate as evaluated
 from fedpriv.wire import EXAMPLES, PARTITION, Memory, received, reply, round_of
 
 Handler = Callable[[Message, Context], Message]
-OWN_MODEL = "own-model"
+OWN_MODEL, LOSS = "own-model", "loss"
 
 
 def answering(handler: Handler) -> Handler:
@@ -65,6 +65,13 @@ def trained(
     return job.shared, update, plugin.on_figures(job.report)
 
 
+def told(report: dict[str, float], context: Context) -> dict[str, float]:
+    """The figures that leave beside an update: the training loss only if the owner says so."""
+    if simulated(context) or terms_of(context).tell_loss:
+        return report
+    return {name: value for name, value in report.items() if name != LOSS}
+
+
 def client_app(scenario_of: Callable[[Mapping[str, Any]], Scenario] = Scenario.of) -> ClientApp:
     """A ClientApp; `scenario_of` reads the scenario from the run's configuration."""
     app = ClientApp(mods=[on_own_terms, masked, charged, persistent, clipped_as_asked])
@@ -75,7 +82,7 @@ def client_app(scenario_of: Callable[[Mapping[str, Any]], Scenario] = Scenario.o
         scenario = scenario_of(context.run_config)
         start = received(message)
         _, update, report = trained(scenario, start, round_of(message), context)
-        return reply(message, apply(start, update), report)
+        return reply(message, apply(start, update), told(report, context))
 
     @app.train("standalone")
     @answering
@@ -86,9 +93,10 @@ def client_app(scenario_of: Callable[[Mapping[str, Any]], Scenario] = Scenario.o
         model, _, report = trained(scenario, start, round_of(message), context)
         memory.remember(OWN_MODEL, state_of(model))
         loss, accuracy = evaluated(model, *test_samples(scenario))
-        found = {**report, "accuracy": accuracy, "test-loss": loss}
-        exact = simulated(context)  # a real client's model stays at home, and its figures are vague
-        return reply(message, None, found if exact else {k: rounded(v) for k, v in found.items()})
+        own = {"accuracy": accuracy, "test-loss": loss}
+        if not simulated(context):  # they are of a model that stays at home
+            own = {name: rounded(value) for name, value in own.items()}
+        return reply(message, None, told(report, context) | own)
 
     @app.evaluate()
     @answering

@@ -69,6 +69,9 @@ class Terms:
     evaluation_noise: float = key(
         5.0, "noise on the figures of `evaluate`, in samples: standard deviation × count"
     )
+    tell_loss: bool = key(
+        False, "true: the exact mean training loss leaves beside an update; no plugin protects it"
+    )
     secagg: bool = key(False, "true: updates leave only as part of a sum")
     labels: tuple[str, ...] = key(("label",), "labels and attributes that codes may be shared for")
     layers: tuple[str, ...] = key(

@@ -95,6 +95,13 @@ def test_standalone_figures_are_rounded(tmp_path):
     assert all(value == round(value, 2) for value in found.values())
 
 
+def test_the_training_loss_is_no_oracle_beside_an_update(tmp_path):
+    """One full batch, one step: the loss is the exact mean over all samples of a chosen model."""
+    full = asked_for(training={"batch-size": 128, "local-steps": 1})
+    assert "loss" not in figures(RealClient(tmp_path).ask(full, 1))
+    assert "loss" in figures(RealClient(tmp_path, TERMS + "tell-loss = true\n").ask(full, 2))
+
+
 def test_a_simulation_still_has_exact_figures(tmp_path):
     client = RealClient(tmp_path, None, **{"secret-seed": 1})
     scenario = asked_for(training=HALF)

@@ -12,6 +12,7 @@ from fedpriv.clients.app import app
 from fedpriv.clients.protection.reasons import PRIVATE
 from fedpriv.clients.protection.terms import PRODUCTS
 from fedpriv.codes.parties import coder_of
+from fedpriv.scenario.built import first_state
 from fedpriv.state import state_of
 from fedpriv.wire import received
 
@@ -166,24 +167,32 @@ def test_batches_are_as_large_as_the_owner_wants(tmp_path, batch):
 
 
 @pytest.mark.parametrize(
-    "sections",
+    ("sections", "words"),
     [
-        {"training": {"local-steps": 10**12}},
-        {"training": {"local-epochs": 10**12}},
-        {"training": {"local-epochs": 9_000}},
-        {"model": {"name": "mlp", "hidden": [999_999_999]}},
-        {"model": {"name": "mlp", "hidden": [10**6, 10**6]}},
-        {"plugins": [{"name": "spn", "bits": 10**9}]},
-        {"plugins": [{"name": "dp", "noise-multiplier": float("inf")}]},
-        {"plugins": [{"name": "dp", "noise-multiplier": float("nan")}]},
-        {"data": {"name": "synthetic", "options": {"train": 10**9}}},
-        {"name": "x" * 100_000},
+        ({"training": {"local-steps": 10**12}}, "training steps"),
+        ({"training": {"local-epochs": 10**12}}, "training steps"),
+        ({"training": {"local-epochs": 9_000}}, "training steps"),
+        (
+            {
+                "training": {"local-epochs": 9_000},
+                "plugins": [{"name": "dp", "noise-multiplier": 1.0}],
+            },
+            "training steps",
+        ),
+        ({"model": {"name": "mlp", "hidden": [999_999_999]}}, "parameters"),
+        ({"model": {"name": "mlp", "hidden": [10**6, 10**6]}}, "parameters"),
+        ({"plugins": [{"name": "spn", "bits": 10**9}]}, "bits"),
+        ({"plugins": [{"name": "dp", "noise-multiplier": float("inf")}]}, "finite"),
+        ({"plugins": [{"name": "dp", "noise-multiplier": float("nan")}]}, "finite"),
+        ({"data": {"name": "synthetic", "options": {"train": 10**9}}}, "tasks"),
+        ({"name": "x" * 100_000}, "characters"),
     ],
-    ids=lambda sections: str(sections)[:60],
+    ids=lambda given: str(given)[:60],
 )
-def test_work_without_end_is_refused_at_once(tmp_path, sections):
+def test_work_without_end_is_refused_at_once(tmp_path, sections, words):
     client = RealClient(tmp_path, TERMS + 'extra-plugins = ["spn", "dp"]\n')
-    assert not client.answers(asked_for(**sections), 1, state=state_of(torch.nn.Linear(1, 1)))
+    sent = first_state(asked_for())
+    assert words in client.why(asked_for(**sections), 1, state=sent)
 
 
 def test_a_model_larger_than_the_terms_is_not_decoded(tmp_path):
