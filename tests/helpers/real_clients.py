@@ -1,7 +1,5 @@
 """A real client in this process: its own folder, terms and ledger, and a server that asks."""
 
-import sys
-
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from fedpriv.clients.app import app
@@ -45,7 +43,6 @@ class RealClient:
 
     def ask(self, scenario, server_round=1, kind="train", state=None, run=1, config=None):
         """The reply to one message of a run; every one comes to a process that has just begun."""
-        sys.modules.pop("ray", None)  # a client beside Ray counts as simulated
         text = scenario if isinstance(scenario, str) else scenario.text()
         context = Context(run, 2, dict(self.own), RecordDict(), {"scenario": text})
         state = first_state(scenario) if state is None else state
