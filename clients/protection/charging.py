@@ -36,7 +36,8 @@ def charged(message: Message, context: Context, call_next: CallNext) -> Message:
         return call_next(message, context)
     kind, terms = message.metadata.message_type, terms_of(context)
     scenario = Scenario.of(context.run_config)
-    data = json.dumps([scenario.data.name, dict(scenario.data.options)], sort_keys=True)
+    data, options = scenario.data.name, dict(scenario.data.options)
+    data += f" {json.dumps(options, sort_keys=True)}" if options else ""
     server_round = None if kind == MessageType.QUERY else announced_round(scenario, message)
     check_bytes(terms, message)
     with ledger_in(folder) as (_, book):

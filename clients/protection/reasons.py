@@ -12,16 +12,15 @@ from fedpriv.errors import BadInput, BadOption, BadScenario, Refused
 from fedpriv.wire import refusal
 
 log = logging.getLogger(__name__)
-PUBLIC = (Refused, BadOption, BadScenario, BadInput)  # written for whoever chose the settings
+PUBLIC = (Refused, BadOption, BadScenario)  # written for whoever chose the settings
 PRIVATE = "This client could not follow the message; its owner's log says why."
 
 
 def refused(message: Message, context: Context, error: Exception) -> Message:
     """The error reply of a client; other errors than those written for a server are not told."""
-    if simulated(context):
-        log.warning("refused: %s", error)
-        return refusal(message, error)
-    if type(error) in PUBLIC:
+    # Other kinds of BadInput speak of data and folders.
+    public = isinstance(error, PUBLIC) or type(error) is BadInput
+    if public or simulated(context):
         log.warning("refused: %s", error)
         return refusal(message, error)
     log.error("a message could not be followed", exc_info=error)

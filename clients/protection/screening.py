@@ -148,7 +148,7 @@ def added(terms: Terms, scenario: Scenario) -> tuple[Spec, ...]:
     known = {spec.name for spec in terms.plugins}
     theirs = tuple(spec for spec in scenario.plugins if spec.name not in known)
     for spec in theirs:
-        if spec.name not in terms.extra_plugins:
+        if spec.name not in (*terms.extra_plugins, *terms.imports):
             raise Refused(
                 f"The scenario adds the plugin '{spec.name}', which is not among the "
                 "`extra-plugins` of this client."

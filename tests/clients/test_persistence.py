@@ -5,11 +5,13 @@ import sys
 
 import pytest
 import torch
+from flwr.app import ConfigRecord, RecordDict
 from messages import context_of as own_context
 from messages import message_of
 
 from fedpriv.clients.protection.persistence import persistent
 from fedpriv.errors import Refused
+from fedpriv.flower import recorddict_to_proto
 from fedpriv.wire import Memory
 
 
@@ -99,6 +101,13 @@ def test_what_was_charged_stays_charged_when_the_message_breaks_down(tiny, tmp_p
     with pytest.raises(RuntimeError):
         persistent(message_of(None, 1), context_of(tiny, tmp_path), broken)
     assert handled(context_of(tiny, tmp_path), 1)["spent"] == 9
+
+
+def test_a_ledger_of_an_earlier_version_goes_on(tiny, tmp_path):
+    before = RecordDict({"fedpriv.dp": ConfigRecord({"steps": 5})})
+    (tmp_path / "ledger.bin").write_bytes(recorddict_to_proto(before).SerializeToString())
+    assert handled(context_of(tiny, tmp_path), 1, remember=6)["spent"] == 5
+    assert handled(context_of(tiny, tmp_path), 1)["spent"] == 6
 
 
 def test_a_simulated_client_keeps_nothing(tiny, tmp_path):
