@@ -72,15 +72,18 @@ def division_of(scenario: Scenario, own: Mapping[str, Any]) -> str:
     count = int(own.get("num-partitions", federation.clients))
     facts: dict[str, Any] = {"limit": data.limit, "holdout": scenario.training.holdout}
     wanted = scenario.representation
-    if wanted is not None:
-        facts |= {"clients": federation.clients, "vertical": is_vertical(scenario)}
+    if wanted is not None and is_vertical(scenario):
         facts |= {"parties": wanted.parties, "missing": wanted.missing}
         facts |= {"spared": wanted.curious_samples}
-    if count > 1 or wanted is not None:
+    if wanted is not None and federation.clients != count:
+        facts["clients"] = federation.clients  # codes are of a share of so many
+    if scenario.training.holdout:
+        facts["by-number"] = accounted(scenario)  # see `own_split`
+    if count > 1 or len(facts) > 2:
         facts |= {"count": count, "partition": data.partition}
         facts |= {"alpha": data.alpha} if data.partition == "dirichlet" else {}
         facts |= {"shards": data.shards_per_client} if data.partition == "shards" else {}
-    if len(facts) > 2 or data.limit is not None or scenario.training.holdout:
+    if len(facts) > 2 or data.limit is not None:
         facts["seed"] = scenario.seed
     return json.dumps(facts, sort_keys=True)
 

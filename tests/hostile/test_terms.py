@@ -270,3 +270,13 @@ def test_an_honest_run_is_answered(tmp_path):
     state = None
     for number in (1, 2, 3):
         state = received(client.ask(scenario, number, state=state))
+
+
+def test_settings_without_effect_are_no_other_division(tmp_path):
+    """An owner whose client holds all of its data set need not care about a server's seed."""
+    client = RealClient(tmp_path, TERMS, **{"num-partitions": 1})
+    for number, sections in enumerate(
+        ({}, {"seed": 9}, {"data": {"alpha": 0.1}}, {"federation": {"clients": 7}}), 1
+    ):
+        assert client.answers(asked_for(**sections), number)
+    assert "splits" in client.why(asked_for(training={"holdout": 0.5}), 5)
