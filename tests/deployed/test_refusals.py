@@ -109,7 +109,7 @@ def test_a_scenario_cannot_call_functions_on_clients(federation, tmp_path):
                 "federation": {"clients": 3, "rounds": 1, "strategy": "representation"},
                 "representation": {"layer": "input"},
             },
-            "No party shared usable codes|answer messages of the kind",
+            "No party published an encoder|shared usable codes",
         ),
         ({"training": {"local-steps": 10**12}}, "training steps that this client's terms allow"),
         ({"seed": 4, "data": {"name": "synthetic", "limit": 400}}, "another division of its data"),
