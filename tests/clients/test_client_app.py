@@ -128,7 +128,7 @@ def test_a_node_says_which_partition_it_holds(tiny):
 )
 def test_a_node_without_a_valid_partition_says_so(tiny, config, words):
     context = context_of(tiny)
-    context.node_config = config
+    context.node_config = {"secret-seed": 11, **config}
     reply = ask(tiny, context)
     assert reply.has_error()
     assert words in reply.error.reason

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 import yaml
-from federations import FILE, InBackground, run, small, until
+from federations import FILE, TERMS, InBackground, run, small, until
 
 from fedpriv.simulations.deploy.local import free_ports
 
@@ -78,7 +78,7 @@ def test_a_client_that_sends_rubbish_is_left_out_and_named(breakable, tmp_path, 
     processes = breakable()
     name = f"misbehaving:{plugin}"
     terms = processes.folder / "volumes" / "client-1-state" / "terms.toml"
-    terms.write_text(f'imports = ["{name}"]\n[[plugins]]\nname = "{name}"\n')
+    terms.write_text(f'{TERMS}imports = ["{name}"]\n[[plugins]]\nname = "{name}"\n')
     results = run(processes, small(), tmp_path / "run")
     assert whole(results, rounds=2) == {1}
     assert all(says in record["failed"][0]["why"] for record in results["rounds"])
