@@ -26,9 +26,16 @@ class Processes:
     file: Path
     folder: Path
 
-    def up(self, patience: float = 600.0, tell: Callable[[str], None] = lambda line: None) -> None:
+    def up(
+        self,
+        patience: float = 600.0,
+        tell: Callable[[str], None] = lambda line: None,
+        *,
+        clients: int | None = None,
+        shared: bool = False,
+    ) -> None:
         """Start every service and wait until all are ready."""
-        services = read_compose(self.file)
+        services = read_compose(self.file, clients=clients)
         found = self.deployment()
         if found is not None and found.alive:
             raise BadInput(
@@ -37,9 +44,12 @@ class Processes:
             )
         (self.folder / "logs").mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "fedpriv.simulations.deploy.supervisor"]
+        command += ["--folder", str(self.folder), "--file", str(self.file)]
+        command += [f"--clients={clients}"] if clients is not None else []
+        command += ["--shared"] if shared else []
         with (self.folder / "logs" / "supervisor.log").open("ab") as log:
             supervisor = subprocess.Popen(
-                [*command, "--folder", str(self.folder), "--file", str(self.file)],
+                command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
