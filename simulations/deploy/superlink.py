@@ -6,18 +6,40 @@ messages of a run that broke down. Here a run's messages and arrays go when the 
 its end was, and when the SuperLink starts again after it was killed. SQLite overwrites what it
 deletes, and its journal is emptied. What a file system keeps of blocks that are free again is beyond
 this: keep the state on an encrypted disk.
+
+Transactions take turns. SQLite lets one write at a time and gives up after seconds of waiting: with
+32 clients that answer at once, replies were lost.
 """
 
 import os
 import sqlite3
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from logging import WARNING
 from typing import Any
 
 from fedpriv.flower import SqlLinkState, flower_superlink, linkstate_factory, log, sql_mixin
 
 FINISHED, FILE, TRIES, PAUSE = "finished", "sqlite:///", 60, 0.5
+
+
+TURN = threading.RLock()
+PRAGMAS = (("busy_timeout", "60000"), ("secure_delete", "ON"))
+
+
+def in_turn(
+    session: Callable[[Any], AbstractContextManager[Any]],
+) -> Callable[[Any], AbstractContextManager[Any]]:
+    """Flower's transactions, one at a time in this process."""
+
+    @contextmanager
+    def taken(state: Any) -> Iterator[Any]:
+        with TURN, session(state) as opened:
+            yield opened
+
+    return taken
 
 
 class ForgetfulLinkState(SqlLinkState):  # type: ignore[misc]
@@ -50,28 +72,32 @@ class ForgetfulLinkState(SqlLinkState):  # type: ignore[misc]
 
 
 def empty_journal(path: str) -> None:
-    """Move the journal into the database, where deleted content is overwritten.
-
-    This waits for a moment in which nobody reads or writes; whoever does is not kept waiting.
-    """
+    """Move the journal into the database, where deleted content is overwritten."""
     for _ in range(TRIES):
-        connection = sqlite3.connect(path, timeout=PAUSE)
-        try:
-            busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        except sqlite3.OperationalError:
-            busy = 1
-        finally:
-            connection.close()
+        with TURN:
+            connection = sqlite3.connect(path, timeout=PAUSE)
+            try:
+                busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            except sqlite3.OperationalError:
+                busy = 1
+            finally:
+                connection.close()
         if not busy:
             return
         time.sleep(PAUSE)
     log(WARNING, "The database's journal is in use; it is emptied when the next run ends.")
 
 
+def prepare() -> None:
+    """Change what Flower's SuperLink uses as its database."""
+    vars(sql_mixin)["SQLITE_PRAGMAS"] = (*sql_mixin.SQLITE_PRAGMAS, *PRAGMAS)
+    sql_mixin.SqlMixin.session = in_turn(sql_mixin.SqlMixin.session)
+    vars(linkstate_factory)["SqlLinkState"] = ForgetfulLinkState
+
+
 def main() -> None:
     os.umask(0o077)
-    vars(sql_mixin)["SQLITE_PRAGMAS"] = (*sql_mixin.SQLITE_PRAGMAS, ("secure_delete", "ON"))
-    vars(linkstate_factory)["SqlLinkState"] = ForgetfulLinkState
+    prepare()
     flower_superlink()
 
 
