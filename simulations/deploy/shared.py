@@ -25,8 +25,10 @@ from fedpriv.errors import WorkFailed
 
 Main = Callable[[], None]
 EXECUTOR = "fedpriv.clients.protection.executor"
+TERMS = "fedpriv.clients.protection.template"
 STOPPING = (signal.SIGTERM, signal.SIGINT)
 NAME, DEATH = 15, 1  # of prctl
+POLL, QUESTIONS = "FLWR_SUPEREXEC_TASK_POLL_INTERVAL", 40.0  # a second, of all executors together
 
 
 def main_of(command: Sequence[str]) -> Main | None:
@@ -35,16 +37,25 @@ def main_of(command: Sequence[str]) -> Main | None:
         from fedpriv.flower import flower_supernode
 
         return flower_supernode
-    if tuple(command[:3]) == ("python", "-m", EXECUTOR):
-        from fedpriv.clients.protection.executor import main
-
+    if tuple(command[:2]) == ("python", "-m") and command[2] in (EXECUTOR, TERMS):
+        main: Main = import_module(command[2]).main
         return main
     return None
 
 
 def options_of(command: Sequence[str]) -> list[str]:
     """The command as its `main` finds it in sys.argv."""
-    return [EXECUTOR, *command[3:]] if command[0] == "python" else list(command)
+    return list(command[2:]) if command[0] == "python" else list(command)
+
+
+def paced(environment: Mapping[str, str], clients: int) -> dict[str, str]:
+    """The environment of an executor that asks for work less often the more of them there are.
+
+    Every question costs a few milliseconds on either side; hundreds a second would leave no time
+    for the work itself.
+    """
+    asked = float(environment.get(POLL, "1"))
+    return {**environment, POLL: f"{max(asked, clients / QUESTIONS):.2f}"}
 
 
 def load() -> None:
@@ -53,6 +64,7 @@ def load() -> None:
     from fedpriv.flower import flower_superexec, flower_supernode, run_clientapp  # noqa: F401
 
     import_module("flwr.supernode.main")  # imported by a SuperNode when it starts to listen
+    import_module(TERMS)
     executor.load()
     gc.collect()
     gc.freeze()  # a collection in a fork would otherwise write to the pages it shares

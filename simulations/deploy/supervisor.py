@@ -112,13 +112,18 @@ class Supervisor:
                 main,
                 shared.options_of(service.command),
                 name=service.name,
-                environment=self.environment(service),
+                environment=shared.paced(self.environment(service), self.executors),
                 folder=scratch,
                 log=self.log(service.name),
             )
         else:
             watched.process = self.started(service, scratch)
         watched.status, watched.failures = "running", 0
+
+    @property
+    def executors(self) -> int:
+        """How many clients' executors ask for work."""
+        return sum(shared.EXECUTOR in w.service.command for w in self.watched.values())
 
     def started(self, service: Service, scratch: Path) -> subprocess.Popen[bytes]:
         """A process of its own, with a program of its own."""
