@@ -22,6 +22,7 @@ from fedpriv.report.verdict import Verdict, verdict_of_runs
 
 PICTURE = "data:image/png;base64,"
 
+
 def write_report(paths: Sequence[Path], out: Path | None = None, command: str = "") -> Path:
     """Write the page of the folders; beside the first one's files unless `out` says otherwise.
 

@@ -84,7 +84,11 @@ def status(
     nodes = [{"node": node, "status": how} for node, how, _ in control.nodes()]
     runs = [{"run": run.run, "status": str(run), "details": run.details} for run in control.runs()]
     certificates = [
-        {"certificate": name, "until": f"{one.not_valid_after_utc:%Y-%m-%d}", "days": days_left(one)}
+        {
+            "certificate": name,
+            "until": f"{one.not_valid_after_utc:%Y-%m-%d}",
+            "days": days_left(one),
+        }
         for name, path in chosen.certificates().items()
         for one in read_certificates(path)
     ]

@@ -29,11 +29,12 @@ def scaled(tables: dict[str, Any], clients: int) -> dict[str, Any]:
     last = known[-1]
     scaled_services: dict[str, Any] = {}
     for name, table in services.items():
-        if own[name] is None:
+        mine = own[name]
+        if mine is None:
             scaled_services[name] = repeated(table, last, clients)
-        elif own[name] < clients:
+        elif mine < clients:
             scaled_services[name] = table
-        if own[name] == last:
+        if mine == last:
             for number in range(last + 1, clients):
                 scaled_services[renumbered(name, last, number)] = renumbered(table, last, number)
     return {**tables, "services": scaled_services}

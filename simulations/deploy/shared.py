@@ -1,8 +1,8 @@
 """Clients as forks of one loaded parent: `fedpriv deploy up --shared`, for tests on one machine.
 
-A SuperNode needs Flower in memory and a client's executor needs torch as well: hundreds of megabytes
-each, the same in all of them. Here the supervisor loads all of it once, and every SuperNode and
-every executor is a fork of it that shares those pages.
+A SuperNode needs Flower in memory and a client's executor needs torch as well: hundreds of
+megabytes each, the same in all of them. Here the supervisor loads all of it once, and every
+SuperNode and every executor is a fork of it that shares those pages.
 
 A fork keeps what belongs to its own service only. It closes every file that the parent had open,
 gets the environment of its service and nothing else, a umask of its own, and new random numbers
@@ -68,7 +68,8 @@ def load() -> None:
     executor.load()
     gc.collect()
     gc.freeze()  # a collection in a fork would otherwise write to the pages it shares
-    threads = len(os.listdir("/proc/self/task")) if Path("/proc/self/task").exists() else 1
+    tasks = Path("/proc/self/task")
+    threads = len(list(tasks.iterdir())) if tasks.exists() else 1
     if threads > 1:
         raise WorkFailed(
             f"{threads} threads run after loading, and threads do not survive a fork; set "
@@ -132,7 +133,8 @@ def forked(
         code = ended_with(done)
     except BaseException as error:
         sys.excepthook(type(error), error, error.__traceback__)
-    leave(code)
+    finally:
+        leave(code)
 
 
 def become(

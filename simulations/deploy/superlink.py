@@ -1,11 +1,11 @@
-"""`python -m fedpriv.simulations.deploy.superlink`: Flower's SuperLink that forgets what it carried.
+"""`python -m fedpriv.simulations.deploy.superlink`: a SuperLink that forgets what it carried.
 
-It takes the options of `flower-superlink`. Flower keeps every message's arrays in its database until
+It takes the options of `flower-superlink`. Flower keeps a message's arrays in its database until
 the receiver has confirmed them, and what nobody confirmed for good: a reply that came too late, the
 messages of a run that broke down. Here a run's messages and arrays go when the run ends, whatever
 its end was, and when the SuperLink starts again after it was killed. SQLite overwrites what it
-deletes, and its journal is emptied. What a file system keeps of blocks that are free again is beyond
-this: keep the state on an encrypted disk.
+deletes, and its journal is emptied. What a file system keeps of blocks that are free again is
+beyond this: keep the state on an encrypted disk.
 
 Transactions take turns. SQLite lets one write at a time and gives up after seconds of waiting: with
 32 clients that answer at once, replies were lost.
@@ -42,7 +42,7 @@ def in_turn(
     return taken
 
 
-class ForgetfulLinkState(SqlLinkState):  # type: ignore[misc]
+class ForgetfulLinkState(SqlLinkState):
     """A SuperLink's database without the messages and arrays of runs that are over."""
 
     def initialize(self, *arguments: Any, **options: Any) -> Any:
@@ -90,8 +90,9 @@ def empty_journal(path: str) -> None:
 
 def prepare() -> None:
     """Change what Flower's SuperLink uses as its database."""
-    vars(sql_mixin)["SQLITE_PRAGMAS"] = (*sql_mixin.SQLITE_PRAGMAS, *PRAGMAS)
-    sql_mixin.SqlMixin.session = in_turn(sql_mixin.SqlMixin.session)
+    own, state = vars(sql_mixin), sql_mixin.SqlMixin
+    own["SQLITE_PRAGMAS"] = (*own["SQLITE_PRAGMAS"], *PRAGMAS)
+    setattr(state, "session", in_turn(state.session))  # noqa: B010 (mypy refuses an assignment)
     vars(linkstate_factory)["SqlLinkState"] = ForgetfulLinkState
 
 

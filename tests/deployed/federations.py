@@ -25,14 +25,14 @@ def small(**sections):
     return from_tables({**SMALL, **sections})
 
 
-def up(folder, file=FILE, terms="keep-truth = true\n"):
+def up(folder, file=FILE, terms="keep-truth = true\n", shared=False):
     """A federation on its feet, its clients with these terms."""
     processes = Processes(file, folder)
     for client in range(3):
         state = folder / "volumes" / f"client-{client}-state"
         state.mkdir(parents=True)
         (state / "terms.toml").write_text(terms)
-    processes.up(PATIENCE)
+    processes.up(PATIENCE, shared=shared)
     return processes
 
 

@@ -9,9 +9,10 @@ from flwr.cli.build import build_fab_from_files
 
 from fedpriv.errors import WorkFailed
 from fedpriv.simulations.deploy.control import Control
-from fedpriv.simulations.deploy.keys import make_keys
+from fedpriv.simulations.deploy.keys import Places, make_keys
 from fedpriv.simulations.deploy.local import program
 
+pytestmark = pytest.mark.hostile
 FOREIGN = """
 [project]
 name = "foreign"
@@ -65,11 +66,15 @@ def supernode(federation, tmp_path, ca, key):
 
 def strangers(folder):
     make_keys(
-        ca=folder / "ca",
-        trust=folder / "trust",
-        superlink=folder / "link",
-        clients=[folder / "client"],
-        hosts=["localhost"],
+        Places(
+            authority=folder / "ca",
+            trust=folder / "trust",
+            superlink=folder / "link",
+            serverapp=folder / "secret",
+            clients=[folder / "client"],
+            hops=[folder / "hop"],
+            hosts=["localhost"],
+        )
     )
     return folder
 
