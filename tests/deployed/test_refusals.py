@@ -12,7 +12,6 @@ from fedpriv.simulations.deploy.control import Control
 from fedpriv.simulations.deploy.keys import Places, make_keys
 from fedpriv.simulations.deploy.local import program
 
-pytestmark = pytest.mark.hostile
 FOREIGN = """
 [project]
 name = "foreign"
@@ -36,6 +35,7 @@ app = ClientApp()
 """
 
 
+@pytest.mark.hostile
 def test_a_foreign_bundle_is_refused_and_its_code_never_runs(federation, tmp_path):
     trace = tmp_path / "it-ran"
     files = {"pyproject.toml": FOREIGN.encode(), "foreign.py": SPY % str(trace).encode()}
@@ -79,6 +79,7 @@ def strangers(folder):
     return folder
 
 
+@pytest.mark.hostile
 def test_a_key_nobody_registered_is_refused(federation, tmp_path):
     ours = federation.folder / "volumes" / "trust" / "ca.crt"
     before = len(federation.control().nodes())
@@ -89,6 +90,7 @@ def test_a_key_nobody_registered_is_refused(federation, tmp_path):
     assert len(federation.control().nodes()) == before
 
 
+@pytest.mark.hostile
 def test_a_server_of_another_authority_is_refused(federation, tmp_path):
     theirs = strangers(tmp_path) / "trust" / "ca.crt"
     key = federation.folder / "volumes" / "client-0-key" / "client.key"
@@ -98,6 +100,7 @@ def test_a_server_of_another_authority_is_refused(federation, tmp_path):
         Control(federation.control().address, Path(theirs)).runs()
 
 
+@pytest.mark.hostile
 def test_a_scenario_cannot_call_functions_on_clients(federation, tmp_path):
     trace = tmp_path / "it-ran"
     scenario = small(plugins=[{"name": "os:system", "command": f"touch {trace}"}])
