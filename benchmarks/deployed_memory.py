@@ -1,4 +1,4 @@
-"""What a federation of real processes costs on one machine: memory of its clients, seconds of a run.
+"""What a federation of real processes costs on one machine: memory of its clients and seconds.
 
     python benchmarks/deployed_memory.py [--plain 3] [--shared 3 32] [--train 32] [--rounds 8]
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, Protocol
 
+from fedpriv.errors import BadInput
 from fedpriv.simulations.deploy.control import Control
 
 What = Literal["leaves", "clients", "authority"]
@@ -39,7 +40,12 @@ def rotated(engine: Engine, what: What, tell: Callable[[str], None]) -> None:
     beside the present one; it signs from the next rotation on.
     """
     running = engine.up_now
-    old = set(engine.public_keys()) if running and what == "clients" else set()
+    if what == "clients" and not running:
+        raise BadInput(
+            "--client-keys needs a running federation, which lets the old keys in no longer; "
+            "start it with `fedpriv deploy up`."
+        )
+    old = set(engine.public_keys()) if what == "clients" else set()
     engine.once("keys", f"--rotate={what}")
     if not running:
         tell("the federation is down; it starts with the new keys")
