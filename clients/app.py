@@ -3,7 +3,6 @@
 A simulation and a deployment run the same app.
 """
 
-import logging
 from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
@@ -14,23 +13,27 @@ from torch import nn
 
 from fedpriv.clients.catalogue import plugin_of
 from fedpriv.clients.job import fit, make_job, own_split, share_of
+from fedpriv.clients.protection.charging import charged
 from fedpriv.clients.protection.clipping import clipped_as_asked
+from fedpriv.clients.protection.figures import coarse_figures, rounded
+from fedpriv.clients.protection.folder import simulated
 from fedpriv.clients.protection.persistence import persistent
+from fedpriv.clients.protection.reasons import refused
+from fedpriv.clients.protection.screening import on_own_terms
 from fedpriv.clients.protection.secagg import masked
-from fedpriv.clients.protection.terms import on_own_terms
+from fedpriv.clients.protection.secret import secrets_of
+from fedpriv.clients.protection.terms import terms_of
 from fedpriv.clients.representation import learn_pool, publish_encoder, share_codes, share_columns
 from fedpriv.clients.truth import Watch, truth_folder
-from fedpriv.errors import FedprivError
+from fedpriv.errors import FedprivError, Refused
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import loaded, model_of, test_samples, training_samples
 from fedpriv.state import State, apply, difference, state_of
 from fedpriv.training import evaluate as evaluated
-from fedpriv.wire import EXAMPLES, PARTITION, Memory, received, refusal, reply, round_of
+from fedpriv.wire import EXAMPLES, PARTITION, Memory, received, reply, round_of
 
 Handler = Callable[[Message, Context], Message]
-OWN_MODEL = "own-model"
-
-log = logging.getLogger(__name__)
+OWN_MODEL, LOSS = "own-model", "loss"
 
 
 def answering(handler: Handler) -> Handler:
@@ -41,8 +44,7 @@ def answering(handler: Handler) -> Handler:
         try:
             return handler(message, context)
         except FedprivError as error:
-            log.warning("refused: %s", error)
-            return refusal(message, error)
+            return refused(message, context, error)
 
     return answer
 
@@ -60,12 +62,19 @@ def trained(
     update = plugin.on_update(difference(state_of(job.shared), start), job)
     if folder and watch.trained:  # Poisson sampling may have drawn no sample at all
         watch.truth(job, update).save(folder)
-    return job.shared, update, job.report
+    return job.shared, update, plugin.on_figures(job.report)
+
+
+def told(report: dict[str, float], context: Context) -> dict[str, float]:
+    """The figures that leave beside an update: the training loss only if the owner says so."""
+    if simulated(context) or terms_of(context).tell_loss:
+        return report
+    return {name: value for name, value in report.items() if name != LOSS}
 
 
 def client_app(scenario_of: Callable[[Mapping[str, Any]], Scenario] = Scenario.of) -> ClientApp:
     """A ClientApp; `scenario_of` reads the scenario from the run's configuration."""
-    app = ClientApp(mods=[on_own_terms, masked, persistent, clipped_as_asked])
+    app = ClientApp(mods=[on_own_terms, masked, charged, persistent, clipped_as_asked])
 
     @app.train()
     @answering
@@ -73,7 +82,7 @@ def client_app(scenario_of: Callable[[Mapping[str, Any]], Scenario] = Scenario.o
         scenario = scenario_of(context.run_config)
         start = received(message)
         _, update, report = trained(scenario, start, round_of(message), context)
-        return reply(message, apply(start, update), report)
+        return reply(message, apply(start, update), told(report, context))
 
     @app.train("standalone")
     @answering
@@ -84,19 +93,29 @@ def client_app(scenario_of: Callable[[Mapping[str, Any]], Scenario] = Scenario.o
         model, _, report = trained(scenario, start, round_of(message), context)
         memory.remember(OWN_MODEL, state_of(model))
         loss, accuracy = evaluated(model, *test_samples(scenario))
-        return reply(message, None, {**report, "accuracy": accuracy, "test-loss": loss})
+        own = {"accuracy": accuracy, "test-loss": loss}
+        if not simulated(context):  # they are of a model that stays at home
+            own = {name: rounded(value) for name, value in own.items()}
+        return reply(message, None, told(report, context) | own)
 
     @app.evaluate()
     @answering
     def evaluate(message: Message, context: Context) -> Message:
         scenario = scenario_of(context.run_config)
+        plugin = plugin_of(scenario.plugins)
+        if plugin.accounted:
+            raise Refused("dp counts updates only; figures of own samples are outside its ε.")
         _, share = share_of(scenario, context)
         _, held = own_split(scenario, share)
         model = loaded(model_of(scenario), received(message))
-        x, y = training_samples(scenario)
-        loss, accuracy = evaluated(model, x[held], y[held])
-        metrics = {"loss": loss, "accuracy": accuracy, "num-examples": len(held)}
-        return reply(message, None, metrics)
+        x, y = (values[held] for values in training_samples(scenario))
+        if simulated(context):
+            loss, accuracy = evaluated(model, x, y)
+        else:
+            noise, draw = terms_of(context).evaluation_noise, secrets_of(context).fresh()
+            loss, accuracy = coarse_figures(model, x, y, noise, draw)
+        metrics = {"loss": loss, "accuracy": accuracy, EXAMPLES: len(held)}
+        return reply(message, None, plugin.on_figures(metrics))
 
     @app.train("encoder")
     @answering
@@ -129,7 +148,8 @@ def client_app(scenario_of: Callable[[Mapping[str, Any]], Scenario] = Scenario.o
     def who(message: Message, context: Context) -> Message:
         scenario = scenario_of(context.run_config)
         partition, share = share_of(scenario, context)
-        return reply(message, None, {PARTITION: partition, EXAMPLES: len(share)})
+        found = {PARTITION: partition, EXAMPLES: len(share)}
+        return reply(message, None, plugin_of(scenario.plugins).on_figures(found))
 
     return app
 

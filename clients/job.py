@@ -8,19 +8,18 @@ import torch
 from flwr.app import Context
 from torch import Tensor, nn
 
-from fedpriv.clients.protection.secret import secret_of
+from fedpriv.clients.protection.secret import Secrets, secrets_of
 from fedpriv.clients.sharing import Sharing, sharing_of
 from fedpriv.data.dataset import Dataset
 from fedpriv.eager import skip_compiler
 from fedpriv.errors import BadData, BadInput, BadOption
-from fedpriv.rng import generator, seed_of
+from fedpriv.rng import Draws, generator, seed_of
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import (
     dataset_of,
     device_of,
     loaded,
     model_of,
-    seed_everything,
     shares_of,
     training_samples,
 )
@@ -53,15 +52,19 @@ class Job:
     original: Tensor  # the same samples as the client holds them; no plugin replaces these
     y: Tensor  # (N,)
     indices: Tensor  # (N,): their numbers in the data set
+    holds: int  # how many samples the client has in all, those it holds out included
     memory: Memory
     partition: int
+    run: int  # Flower's id of the run
     round: int
-    secret: int  # the seed of everything the server must not know
+    secret: Secrets  # the randomness that the server must not know
     device: torch.device
     batches: Batches
+    seed_layers: Callable[[], None]  # layers then draw again what they draw in this round
     report: dict[str, float] = field(default_factory=dict)  # public figures beside the update
     secrets: dict[str, Tensor] = field(default_factory=dict)  # for the truth alone, such as a mask
     slots: dict[type, Any] = field(default_factory=dict, repr=False)  # see `keep`
+    accounted: bool = False  # an ε counts all that leaves: nothing else may depend on samples
 
     def keep(self, value: T) -> T:
         """Keep a value for a later hook of this round; one value of each class is kept."""
@@ -89,17 +92,30 @@ class Job:
     def dataset(self) -> Dataset:
         return dataset_of(self.scenario)
 
-    def generator(self, purpose: str) -> torch.Generator:
-        """Secret randomness of this round for one purpose."""
-        return generator(self.secret, "round", self.round, purpose)
+    def draws(self, purpose: str) -> Draws:
+        """Secret randomness for one purpose of this release, fresh whenever it is asked for.
 
-    def unrepeatable(self, purpose: str) -> torch.Generator:
-        """Secret randomness that differs for every model received.
-
-        A server could send two models in one round. With the same noise in both answers it would
-        subtract one answer from the other, and the noise would be gone.
+        A simulation gives the same to every model that is sent in a round; see `draws_for_model`.
         """
-        return generator(self.secret, "round", self.round, digest(self.start), purpose)
+        return self.secret.fresh("round", self.round, purpose)
+
+    def draws_for_model(self, purpose: str) -> Draws:
+        """As `draws`; a simulation gives other randomness to every model received.
+
+        With the same noise in two answers, a server would subtract one answer from the other and
+        the noise would be gone.
+        """
+        return self.secret.fresh("round", self.round, digest(self.start), purpose)
+
+    def recall(self, key: str) -> State | None:
+        """The tensors that were kept under `key` in this very run."""
+        same = self.memory.facts(f"{key}.run").get("run") == str(self.run)
+        return self.memory.recall(key) if same else None
+
+    def remember(self, key: str, state: State) -> None:
+        """Keep tensors for later rounds of this run."""
+        self.memory.remember(key, state)
+        self.memory.note(f"{key}.run", {"run": str(self.run)})
 
 
 def optimiser_of(
@@ -135,8 +151,28 @@ def own_split(scenario: Scenario, indices: Tensor) -> tuple[Tensor, Tensor]:
     held = round(scenario.training.holdout * len(indices))
     if held == 0:
         return indices, indices[:0]
+    if accounted(scenario):
+        return split_by_number(scenario, indices)
     order = torch.randperm(len(indices), generator=generator(scenario.seed, "holdout"))
     return indices[order[held:].sort().values], indices[order[:held].sort().values]
+
+
+def split_by_number(scenario: Scenario, indices: Tensor) -> tuple[Tensor, Tensor]:
+    """As `own_split`, but each sample is held out or not whatever other samples there are.
+
+    An ε is about one sample more or less. If that one moved others from training to evaluation, ε
+    would have to count them all.
+    """
+    chances = [seed_of(scenario.seed, "holdout", number) / 2**63 for number in indices.tolist()]
+    held = torch.tensor(chances) < scenario.training.holdout
+    return indices[~held], indices[held]
+
+
+def accounted(scenario: Scenario) -> bool:
+    """Whether an ε counts what a client of this scenario sends."""
+    from fedpriv.clients.catalogue import plugin_of  # which imports this file
+
+    return plugin_of(scenario.plugins).accounted
 
 
 def make_job(scenario: Scenario, start: State | None, server_round: int, context: Context) -> Job:
@@ -147,16 +183,19 @@ def make_job(scenario: Scenario, start: State | None, server_round: int, context
     """
     partition, share = share_of(scenario, context)
     sharing = sharing_of(scenario, partition) if start is None else None
-    device, secret = device_of(scenario.federation.device), secret_of(context)
-    seed_everything(seed_of(secret, "round", server_round, "layers"))
+    device, secret = device_of(scenario.federation.device), secrets_of(context)
+    seed_layers = secret.layers("round", server_round, "layers")
+    seed_layers()
     if sharing is None:
         shared = model = loaded(model_of(scenario), start or {}).to(device)
+        holds = len(share)
         indices, _ = own_split(scenario, share)
         x, y = (values[indices] for values in training_samples(scenario))
     else:
         shared = sharing.encoder()
         model = nn.Sequential(shared, sharing.classifier())
         x, indices = sharing.held.x, sharing.held.ids
+        holds = len(x)
         y = torch.zeros(0, dtype=torch.long) if sharing.y is None else sharing.y[:, 0]
     if not len(x):
         raise BadData(f"Client {partition} holds no samples, so that it has nothing to train on.")
@@ -172,12 +211,15 @@ def make_job(scenario: Scenario, start: State | None, server_round: int, context
         original=x,
         y=y.to(device),
         indices=indices,
+        holds=holds,
         memory=Memory(context.state),
         partition=partition,
+        run=context.run_id,
         round=server_round,
         secret=secret,
         device=device,
         batches=shuffled,
+        seed_layers=seed_layers,
     )
     if sharing is not None:
         job.keep(sharing)
@@ -187,7 +229,7 @@ def make_job(scenario: Scenario, start: State | None, server_round: int, context
 def shuffled(job: Job) -> Iterator[Tensor]:
     """Positions of the samples of each batch: whole epochs, or as many full batches as asked."""
     training, count = job.training, len(job.x)
-    order = job.generator("batches")
+    order = job.draws("batches")
     size = min(training.batch_size, count)
     if training.local_steps is None:
         for _ in range(training.local_epochs):

@@ -1,4 +1,4 @@
-"""PrivacyPlugin: five hooks, each of which changes nothing until it is overridden."""
+"""PrivacyPlugin: six hooks, each of which changes nothing until it is overridden."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -45,6 +45,21 @@ class PrivacyPlugin:
         """Change what leaves the client, by parameter name; called when training has ended."""
         return update
 
+    def on_figures(self, figures: Mapping[str, float]) -> dict[str, float]:
+        """Change the figures that leave beside an update or alone: counts, losses, accuracies.
+
+        It is called last, for every reply whose figures were computed from the client's samples.
+        """
+        return dict(figures)
+
+    @property
+    def accounted(self) -> bool:
+        """Whether an ε of this plugin counts all that leaves the client.
+
+        Nothing else that leaves may then depend on the client's samples.
+        """
+        return False
+
     def on_encoder(self, encoder: nn.Module, job: Job) -> nn.Module:
         """Train or change the encoder that is about to be published."""
         return encoder
@@ -68,7 +83,12 @@ class Chain(PrivacyPlugin):
 
     plugins: tuple[PrivacyPlugin, ...] = ()
 
+    @property
+    def accounted(self) -> bool:
+        return any(plugin.accounted for plugin in self.plugins)
+
     def on_setup(self, job: Job) -> Job:
+        job.accounted = self.accounted
         for plugin in self.plugins:
             job = plugin.on_setup(job)
         return job
@@ -82,6 +102,11 @@ class Chain(PrivacyPlugin):
         for plugin in self.plugins:
             update = plugin.on_update(update, job)
         return update
+
+    def on_figures(self, figures: Mapping[str, float]) -> dict[str, float]:
+        for plugin in self.plugins:
+            figures = plugin.on_figures(figures)
+        return dict(figures)
 
     def on_encoder(self, encoder: nn.Module, job: Job) -> nn.Module:
         for plugin in self.plugins:

@@ -9,16 +9,16 @@ from torch import Tensor, nn
 from fedpriv.clients.catalogue import plugin_of
 from fedpriv.clients.job import Job, make_job
 from fedpriv.clients.plugin import PrivacyPlugin
-from fedpriv.clients.protection.secret import secret_of
+from fedpriv.clients.protection.releases import once
+from fedpriv.clients.protection.secret import secrets_of
 from fedpriv.clients.truth import truth_folder, truth_of_codes
 from fedpriv.codes.decoding import fit_decoder
 from fedpriv.codes.parties import settings, task_labels
 from fedpriv.codes.pool import learn
 from fedpriv.codes.release import Shared
 from fedpriv.errors import BadInput
-from fedpriv.rng import generator, seed_of
 from fedpriv.scenario import Scenario
-from fedpriv.scenario.built import loaded, seed_everything
+from fedpriv.scenario.built import loaded
 from fedpriv.state import State, digest, state_of
 from fedpriv.training import outputs
 from fedpriv.wire import EXAMPLES
@@ -35,7 +35,7 @@ def autoencoded(encoder: nn.Module, job: Job) -> nn.Module:
         nn.Sequential(encoder, decoder),
         job.x,
         job.x,
-        draw=job.generator("autoencoder"),
+        draw=job.draws("autoencoder"),
         epochs=chosen.encoder_epochs,
         batch=chosen.batch_size,
         lr=chosen.lr,
@@ -54,8 +54,8 @@ def trained_encoder(job: Job, plugin: PrivacyPlugin) -> nn.Module:
 def publish_encoder(scenario: Scenario, server_round: int, context: Context) -> Answer:
     """An initiator's encoder, and how many samples it was trained on."""
     job = make_job(scenario, None, server_round, context)
-    encoder = trained_encoder(job, plugin_of(scenario.plugins))
-    return state_of(encoder), figures(job)
+    plugin = plugin_of(scenario.plugins)
+    return once(job, "encoder", lambda: state_of(trained_encoder(job, plugin))), figures(job)
 
 
 def share_codes(
@@ -67,17 +67,26 @@ def share_codes(
         network = loaded(job.shared, encoder).eval()
     except RuntimeError as error:
         raise BadInput(f"The encoder does not fit this party's: {error}") from error
-    return released(network, job, plugin_of(scenario.plugins), context).state(), figures(job)
+    plugin = plugin_of(scenario.plugins)
+
+    def codes() -> State:
+        return released(network, job, plugin, context).state()
+
+    return once(job, f"codes-{digest(state_of(network))}", codes), figures(job)
 
 
 def share_columns(scenario: Scenario, server_round: int, context: Context) -> Answer:
     """Codes of a party's columns by its own encoder, with the ids of the rows (ARS sect. 4.4.2)."""
     job = make_job(scenario, None, server_round, context)
     plugin = plugin_of(scenario.plugins)
-    network = trained_encoder(job, plugin)
-    weights = state_of(network) if job.sharing.chosen.publish_encoders else None
-    columns = replace(released(network, job, plugin, context), ids=job.indices, encoder=weights)
-    return columns.state(), figures(job)
+
+    def columns() -> State:
+        network = trained_encoder(job, plugin)
+        weights = state_of(network) if job.sharing.chosen.publish_encoders else None
+        codes = released(network, job, plugin, context)
+        return replace(codes, ids=job.indices, encoder=weights).state()
+
+    return once(job, "columns", columns), figures(job)
 
 
 def released(encoder: nn.Module, job: Job, plugin: PrivacyPlugin, context: Context) -> Shared:
@@ -99,12 +108,12 @@ def learn_pool(
     scenario: Scenario, pool: Mapping[str, Tensor], context: Context
 ) -> dict[str, float]:
     """How well a party's own classifiers, trained on the pool, read test codes (ARS sect. 3.3)."""
-    chosen, secret = settings(scenario), secret_of(context)
+    chosen, secret = settings(scenario), secrets_of(context)
     _, sizes = task_labels(scenario)
-    seed_everything(seed_of(secret, "pool"))
+    secret.layers("pool")()
     found: dict[str, float] = {EXAMPLES: float(len(pool["z"]))}
     for number, task in enumerate(chosen.tasks):
-        draw = generator(secret, "pool", task)
+        draw = secret.fresh("pool", task)
         model = learn(pool["z"], pool["y"][:, number], sizes[number], chosen, draw=draw)
         guess = outputs(model, pool["test"]).argmax(dim=1)
         found[f"accuracy-{task}"] = float((guess == pool["test-y"][:, number]).double().mean())

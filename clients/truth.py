@@ -19,9 +19,8 @@ from torch.nn.functional import cross_entropy
 from fedpriv.clients.job import Job, OnBatch, fit, optimiser_of
 from fedpriv.codes.parties import LABEL, labels_of
 from fedpriv.evidence.truth import TRUTH_VARIABLE, Truth
-from fedpriv.rng import seed_of
 from fedpriv.scenario import Scenario
-from fedpriv.scenario.built import loaded, model_of, seed_everything
+from fedpriv.scenario.built import loaded, model_of
 from fedpriv.state import State, difference, norm, state_of
 
 FOLDER = "truth-folder"  # in a node's own configuration
@@ -108,7 +107,7 @@ def truth_of_codes(job: Job) -> Truth:
 
 def clean_update(job: Job, positions: list[Tensor]) -> State:
     """The update of plain training from the same start on the same batches."""
-    seed_everything(seed_of(job.secret, "round", job.round, "layers"))
+    job.seed_layers()
     model = loaded(model_of(job.scenario), job.start).to(job.device)
     plain = replace(
         job,

@@ -44,6 +44,7 @@ EXITS = (
     (130, "interrupted with Ctrl-C, without a gate; what was there is kept"),
 )
 MEASURED = re.compile(r"<!-- measured: ([a-z0-9-]+) -->")
+TERMS = "<!-- terms -->"
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -61,7 +62,11 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, config: Any, **_: Any) -> str:
-    """`<!-- measured: name -->` becomes the table docs/measured/name.csv."""
+    """`<!-- measured: name -->` becomes the table docs/measured/name.csv, `<!-- terms -->` the keys
+    of terms.toml.
+    """
+    if TERMS in markdown:
+        markdown = markdown.replace(TERMS, keys_of_terms())
 
     def found(match: re.Match[str]) -> str:
         path = Path(config.docs_dir) / "measured" / f"{match[1]}.csv"
@@ -72,6 +77,18 @@ def on_page_markdown(markdown: str, config: Any, **_: Any) -> str:
         return table(head, rows)
 
     return MEASURED.sub(found, markdown)
+
+
+def keys_of_terms() -> str:
+    """Every key of terms.toml, its default and what it is."""
+    from fedpriv.clients.protection.template import written
+    from fedpriv.clients.protection.terms import keys
+
+    rows = [
+        (f"`{one.name.replace('_', '-')}`", f"`{written(one.default)}`", one.metadata["why"])
+        for one in keys()
+    ]
+    return table(("key", "default", "what it is"), rows)
 
 
 def commands() -> str:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from flwr.common import Status as Status
     from flwr.common import ndarrays_to_parameters as ndarrays_to_parameters
     from flwr.common import parameters_to_ndarrays as parameters_to_ndarrays
+    from flwr.common.secure_aggregation import secaggplus_constants as secaggplus_constants
     from flwr.common.secure_aggregation.secaggplus_constants import (
         RECORD_KEY_CONFIGS as RECORD_KEY_CONFIGS,
     )
@@ -84,6 +85,7 @@ PRIVATE = {
         "ndarrays_to_parameters",
         "parameters_to_ndarrays",
     ),
+    "flwr.common.secure_aggregation": ("secaggplus_constants",),
     "flwr.common.secure_aggregation.secaggplus_constants": ("RECORD_KEY_CONFIGS",),
     "flwr.common.serde": (
         "fab_to_proto",

@@ -9,6 +9,7 @@ from torch.nn.functional import cross_entropy
 from fedpriv.eager import skip_compiler
 from fedpriv.errors import BadOption, WorkFailed
 from fedpriv.progress import Progress, go_on
+from fedpriv.rng import Source, draws
 
 Normalise = Callable[[Tensor], Tensor]
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -18,11 +19,11 @@ def as_is(x: Tensor) -> Tensor:
     return x
 
 
-def batches(count: int, size: int, draw: torch.Generator) -> Iterator[Tensor]:
+def batches(count: int, size: int, draw: Source) -> Iterator[Tensor]:
     """Indices 0..count−1 in random order, `size` at a time; the last batch may be smaller."""
     if size < 1:
         raise BadOption(f"batch must be at least 1, got {size}.")
-    yield from torch.randperm(count, generator=draw).split(size)
+    yield from draws(draw).permutation(count).split(size)
 
 
 @torch.no_grad()
@@ -56,7 +57,7 @@ def fit(
     x: Tensor,
     y: Tensor,
     *,
-    draw: torch.Generator,
+    draw: Source,
     normalise: Normalise = as_is,
     epochs: int = 1,
     batch: int = 64,

@@ -20,6 +20,7 @@ EXAMPLES, ROUND, PARTITION = "num-examples", "server-round", "partition-id"
 ALONE, ENCODER, CODES = "train.standalone", "train.encoder", "query.codes"
 COLUMNS, POOL = "train.columns", "train.pool"
 MEMORY = "fedpriv."  # prefix of our records in a client's context.state
+MOST_ROUNDS = 1_000_000  # of one run
 REFUSED = 451  # the code of an error reply: the client will not or cannot follow the message
 
 
@@ -90,8 +91,10 @@ def round_in(message: Message) -> int | None:
     """
     config = message.content.config_records.get(CONFIG) if message.has_content() else None
     value = None if config is None else config.get(ROUND)
-    if value is not None and (type(value) is not int or value < 1):
-        raise Refused(f"'{ROUND}' must be a whole number from 1 on, got {value!r}.")
+    if value is not None and (type(value) is not int or not 1 <= value <= MOST_ROUNDS):
+        raise Refused(
+            f"'{ROUND}' must be a whole number from 1 to {MOST_ROUNDS}, got {str(value)[:40]!r}."
+        )
     return value
 
 

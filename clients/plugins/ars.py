@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from fedpriv.clients.job import Job
 from fedpriv.clients.plugin import PrivacyPlugin
+from fedpriv.clients.protection.secret import Secrets
 from fedpriv.codes.decoding import fit_decoder, frozen
 from fedpriv.codes.parties import labels_of
 from fedpriv.codes.perturbation import (
@@ -18,12 +19,11 @@ from fedpriv.codes.perturbation import (
 )
 from fedpriv.codes.pool import learn
 from fedpriv.errors import BadOption
-from fedpriv.rng import generator
 
 
-def mask_of(secret: int, code: tuple[int, ...], share: float) -> Tensor:
-    """A party's mask: the same in every round, from its own secret (ARS sect. 4.3)."""
-    return random_mask(code, generator(secret, "ars", "mask"), share)
+def mask_of(secret: Secrets, code: tuple[int, ...], share: float) -> Tensor:
+    """A party's mask: the same in every round of a run, from its own secret (ARS sect. 4.3)."""
+    return random_mask(code, secret.of_run("ars", "mask"), share)
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,8 @@ class AdversarialSharing(PrivacyPlugin):
                 f"ars: weights are λ0 for pixels and one for each of {len(self.private)} private "
                 f"attributes, got {len(self.weights)}."
             )
+        if not all(0 <= weight <= 1 for weight in self.weights):
+            raise BadOption(f"ars: weights must be between 0 and 1, got {self.weights}.")
 
     def on_representation(self, z: Tensor, x: Tensor, job: Job) -> Tensor:
         if self.epsilon == 0:
@@ -90,7 +92,7 @@ class AdversarialSharing(PrivacyPlugin):
             sharing.decoder(),
             z,
             x,
-            draw=job.generator("substitute"),
+            draw=job.draws("substitute"),
             epochs=chosen.decoder_epochs,
             batch=chosen.batch_size,
             lr=chosen.lr,
@@ -109,7 +111,7 @@ class AdversarialSharing(PrivacyPlugin):
             target = self.targets[number] if self.targets else 0
             if not 0 <= target < classes:
                 raise BadOption(f"ars: '{name}' has classes 0 to {classes - 1}, got {target}.")
-            draw, epochs = job.generator(f"attribute-{name}"), chosen.decoder_epochs
+            draw, epochs = job.draws(f"attribute-{name}"), chosen.decoder_epochs
             network = learn(z, labels[job.indices], classes, chosen, draw=draw, epochs=epochs)
             found.append((frozen(network), target))
         return tuple(found)

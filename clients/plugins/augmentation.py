@@ -14,12 +14,12 @@ from fedpriv.errors import BadData, BadOption
 from fedpriv.policies.policy import Policy
 from fedpriv.policies.policy_set import named
 from fedpriv.policies.transforms import ENHANCEMENT, check_images
-from fedpriv.rng import generator
+from fedpriv.rng import Draws, Source
 
 log = logging.getLogger(__name__)
 
 
-def augmented(x: Tensor, policy: Policy, dataset: Dataset, draw: torch.Generator) -> Tensor:
+def augmented(x: Tensor, policy: Policy, dataset: Dataset, draw: Source) -> Tensor:
     """Normalised images (B, C, H, W), transformed as the bytes they were and normalised again."""
     pixels = (dataset.denormalised(x) * 255).round().to(torch.uint8)
     return dataset.normalised(policy(pixels, draw))
@@ -29,7 +29,7 @@ def augmented(x: Tensor, policy: Policy, dataset: Dataset, draw: torch.Generator
 class Online:
     """What this round's batches are transformed with."""
 
-    draw: torch.Generator
+    draw: Draws
 
 
 @dataclass(frozen=True)
@@ -79,10 +79,10 @@ class Augmentation(PrivacyPlugin):
                 job.dataset.name,
             )
         if self.when == "offline":
-            draw = generator(job.secret, "augment")
+            draw = job.secret.of_run("augment")
             job.x = augmented(job.x, self.chosen(), job.dataset, draw)
         else:
-            job.keep(Online(job.unrepeatable("augment")))
+            job.keep(Online(job.draws_for_model("augment")))
         return job
 
     def on_batch(self, x: Tensor, y: Tensor, job: Job) -> tuple[Tensor, Tensor]:

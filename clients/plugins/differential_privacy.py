@@ -1,31 +1,44 @@
 """DP-SGD through Opacus; ε counts all rounds, because job.memory keeps the accountant's history.
 
 The guarantee is about one sample: ε bounds how well anybody can tell whether it was among a
-client's data, from all updates of this client in all rounds it took part in (Abadi et al. 2016).
+client's data, from all replies of this client in all rounds it took part in (Abadi et al. 2016).
+Two data sets are neighbours if one of them has one sample more. Whatever else a reply says is the
+same for both: see `on_figures`.
 """
 
 import math
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from fedpriv.clients.job import Batches, Job, own_split
+from fedpriv.clients.job import Batches, Job
 from fedpriv.clients.plugin import PrivacyPlugin
+from fedpriv.clients.protection.account import (
+    COUNT_EPSILON,
+    History,
+    PublicCount,
+    charge,
+    composed,
+    drawn_before,
+    noise_for,
+    noised_count,
+    recalled,
+    spent,
+)
 from fedpriv.errors import BadOption, Refused
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.binding import kebab
 from fedpriv.scenario.built import shares_of
 from fedpriv.state import State
+from fedpriv.wire import EXAMPLES, PARTITION
 
-History = list[tuple[float, float, int]]  # noise multiplier, sample rate, steps
-
-MEMORY = "dp"
 GHOST_FROM = 128  # batch size from which ghost clipping measured faster than hooks
+# Figures that follow from public numbers alone: settings, models received, the account itself.
+PUBLIC = (PARTITION, "steps", "epsilon", "delta", "guard-alarms")
 
 
 def turns_of(scenario: Scenario) -> int:
@@ -36,49 +49,25 @@ def turns_of(scenario: Scenario) -> int:
     return math.ceil(federation.rounds * federation.fraction)
 
 
-def spent(history: History, delta: float, accountant: str) -> float:
-    """ε of all steps in the history together, as Opacus' accountant has it."""
-    from opacus.accountants import create_accountant
-
-    account = create_accountant(mechanism=accountant)
-    account.history = list(history)
-    return float(account.get_epsilon(delta=delta)) if history else 0.0
-
-
-def composed(history: History, noise: float, rate: float, steps: int) -> History:
-    """The history with some steps more; equal steps in a row are one entry, as in Opacus."""
-    if history and history[-1][:2] == (noise, rate):
-        return [*history[:-1], (noise, rate, history[-1][2] + steps)]
-    return [*history, (noise, rate, steps)]
-
-
-@lru_cache(maxsize=256)
-def noise_for(epsilon: float, delta: float, rate: float, steps: int, accountant: str) -> float:
-    """The noise multiplier with which so many steps spend at most ε."""
-    from opacus.accountants.utils import get_noise_multiplier
-
-    try:
-        found = get_noise_multiplier(
-            target_epsilon=epsilon,
-            target_delta=delta,
-            sample_rate=rate,
-            steps=steps,
-            accountant=accountant,
-        )
-    except ValueError as error:
-        raise BadOption(f"dp: no noise reaches epsilon = {epsilon}: {error}.") from error
-    return float(found)
-
-
 def poisson(rate: float, steps: int) -> Batches:
     """Batches that take each sample with probability `rate`, independently; some are empty."""
 
     def batches(job: Job) -> Iterator[Tensor]:
-        draw = job.unrepeatable("poisson")
+        draw = job.draws_for_model("poisson")
         for _ in range(steps):
-            yield torch.nonzero(torch.rand(len(job.x), generator=draw) < rate).flatten()
+            yield torch.nonzero(draw.coins(rate, (len(job.x),))).flatten()
 
     return batches
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A round of DP-SGD. All of it follows from public numbers."""
+
+    noise: float  # multiplier
+    rate: float  # with which a batch takes a sample
+    steps: int
+    batch: int  # its expected size
 
 
 @dataclass(frozen=True)
@@ -95,6 +84,10 @@ class DifferentialPrivacy(PrivacyPlugin):
     Give either `epsilon`, which is spent evenly over the rounds of the run, or `noise_multiplier`.
     A client refuses the round that would spend more than `budget` (default: `epsilon`). Without
     noise and with an infinite norm there is no defence.
+
+    `samples` is how many samples a client is publicly known to have, about. Sampling rate and steps
+    follow from it. Without it each client draws a noised number once, which spends an ε of 0.1 or
+    less.
     """
 
     epsilon: float | None = None
@@ -104,13 +97,18 @@ class DifferentialPrivacy(PrivacyPlugin):
     budget: float | None = None
     accountant: Literal["rdp", "prv"] = "rdp"
     grad_sample: Literal["auto", "hooks", "functorch", "ew", "ghost"] = "auto"
+    samples: int | None = None
 
     def __post_init__(self) -> None:
         if (self.epsilon is None) == (self.noise_multiplier is None):
             raise BadOption("dp needs either epsilon or noise-multiplier, and not both.")
+        for name in ("epsilon", "noise_multiplier", "delta", "budget"):
+            value = getattr(self, name)
+            if value is not None and not math.isfinite(value):
+                raise BadOption(f"dp: {kebab(name)} must be a finite number, got {value}.")
         if self.epsilon is not None and not self.epsilon > 0:
             raise BadOption(f"dp: epsilon must be above 0, got {self.epsilon}.")
-        if self.noise_multiplier is not None and self.noise_multiplier < 0:
+        if self.noise_multiplier is not None and not self.noise_multiplier >= 0:
             raise BadOption(
                 f"dp: noise-multiplier must be at least 0, got {self.noise_multiplier}."
             )
@@ -122,44 +120,80 @@ class DifferentialPrivacy(PrivacyPlugin):
             raise BadOption(f"dp: delta must be between 0 and 1, got {self.delta}.")
         if self.budget is not None and not self.budget > 0:
             raise BadOption(f"dp: budget must be above 0, got {self.budget}.")
+        if self.samples is not None and self.samples < 1:
+            raise BadOption(f"dp: samples must be at least 1, got {self.samples}.")
 
     @property
     def does_nothing(self) -> bool:
         return self.noise_multiplier == 0 and math.isinf(self.max_grad_norm)
 
+    @property
+    def accounted(self) -> bool:
+        return self.noise_multiplier != 0  # clipping alone has no ε
+
     def on_setup(self, job: Job) -> Job:
         if self.does_nothing:
             return job
-        samples = len(job.x)
-        noise, rate, steps = self.plan(job.scenario, samples)
-        history = composed(recalled(job), noise, rate, steps)
-        self.charge(history, job)
+        check_supported(job.shared)
+        mode, count = self.mode(job), self.count(job)
+        plan = self.plan(job.scenario, count)
+        history = composed(recalled(job.memory), plan.noise, plan.rate, plan.steps)
+        if self.accounted:
+            self.check_budget(spent(history, self.delta, self.accountant) + count.epsilon, job)
+        charge(job.memory, history)
         job.keep(Charged(history))
-        job.batches = poisson(rate, steps)
-        self.make_private(job, noise, rate * samples)
+        job.batches = poisson(plan.rate, plan.steps)
+        from fedpriv.clients.protection.private_steps import make_private  # it loads Opacus
+
+        # torch warns because the samples themselves need no gradient.
+        warnings.filterwarnings("ignore", message="Full backward hook is firing")
+        draws = job.draws_for_model("dp-noise")
+        make_private(job, draws, mode, plan.noise, self.max_grad_norm, plan.batch)
         return job
 
-    def plan(self, scenario: Scenario, samples: int) -> tuple[float, float, int]:
-        """Noise multiplier, sampling rate and steps of a round of a client with so many samples."""
-        rate = min(1.0, scenario.training.batch_size / samples)
-        steps, noise = scenario.training.steps_for(samples), self.noise_multiplier
+    def count(self, job: Job) -> PublicCount:
+        """How many samples this client admits to have, in all; exact when nothing is promised."""
+        if not self.accounted:
+            return PublicCount(job.holds)
+        if self.samples is not None:
+            # A number that was drawn for an earlier run is spent all the same.
+            return PublicCount(self.samples, drawn_before(job.memory))
+        draw = job.secret.fresh("dp", "count")
+        return noised_count(job.holds, self.count_epsilon, job.memory, draw)
+
+    @property
+    def count_epsilon(self) -> float:
+        """What a noised number of samples may spend: a tenth of the whole, and at most 0.1."""
+        limits = [limit for limit in (self.epsilon, self.budget) if limit is not None]
+        return min([COUNT_EPSILON, *(limit / 10 for limit in limits)])
+
+    def plan(self, scenario: Scenario, count: PublicCount) -> Plan:
+        """What a client with so many samples does in a round."""
+        training = scenario.training
+        samples = max(1, round(count.samples * (1 - training.holdout)))
+        rate = min(1.0, training.batch_size / samples)
+        steps, noise = training.steps_for(samples), self.noise_multiplier
         if noise is None:
-            total = steps * turns_of(scenario)
-            noise = noise_for(self.epsilon or 0.0, self.delta, rate, total, self.accountant)
-        return noise, rate, steps
+            left = (self.epsilon or 0.0) - count.epsilon
+            if left <= 0:
+                raise Refused(
+                    f"dp: epsilon is {self.epsilon:g}, and {count.epsilon:g} of it was spent on "
+                    "the number of samples; nothing is left to train with. Raise epsilon."
+                )
+            noise = noise_for(left, self.delta, rate, steps * turns_of(scenario), self.accountant)
+        return Plan(noise, rate, steps, min(training.batch_size, samples))
 
     def as_in_training(self, options: Mapping[str, Any], scenario: Scenario) -> Mapping[str, Any]:
         """The noise of the run's own rate and steps, of its smallest client; no ε and no budget."""
-        shares = map(torch.from_numpy, shares_of(scenario))
-        noise, _, _ = self.plan(scenario, min(len(own_split(scenario, s)[0]) for s in shares))
+        smallest = min(len(share) for share in shares_of(scenario))
+        drawn = PublicCount(smallest, self.count_epsilon if self.accounted else 0.0)
+        count = drawn if self.samples is None else PublicCount(self.samples)
+        noise = self.plan(scenario, count).noise
         own = ("epsilon", "budget", "noise-multiplier")
         return {k: v for k, v in options.items() if kebab(k) not in own} | {own[-1]: noise}
 
-    def charge(self, history: History, job: Job) -> None:
-        """Report the ε of the run after this round; Refused if that is more than the budget."""
-        if history[-1][0] == 0:
-            return  # clipping alone has no ε
-        epsilon = spent(history, self.delta, self.accountant)
+    def check_budget(self, epsilon: float, job: Job) -> None:
+        """Report the ε of the client after this round; Refused if that is more than the budget."""
         budget = self.epsilon if self.budget is None else self.budget
         if budget is not None and epsilon > budget * (1 + 1e-6):
             raise Refused(
@@ -178,50 +212,20 @@ class DifferentialPrivacy(PrivacyPlugin):
             return self.grad_sample
         return "ghost" if plain and job.training.batch_size >= GHOST_FROM else "hooks"
 
-    def make_private(self, job: Job, noise: float, batch: float) -> None:
-        """Wrap model, optimiser and loss; `batch` is the expected size of one."""
-        from opacus.grad_sample.utils import wrap_model
-        from opacus.optimizers import get_optimizer_class
-        from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
-
-        # torch warns because the samples themselves need no gradient.
-        warnings.filterwarnings("ignore", message="Full backward hook is firing")
-        check_supported(job.shared)
-        mode = self.mode(job)
-        extra = (
-            {"max_grad_norm": self.max_grad_norm, "use_ghost_clipping": True}
-            if mode == "ghost"
-            else {}
-        )
-        job.model = wrap_model(job.model, grad_sample_mode=mode, loss_reduction="mean", **extra)
-        optimiser_class = get_optimizer_class("flat", distributed=False, grad_sample_mode=mode)
-        job.optimiser = optimiser_class(
-            job.optimiser,
-            noise_multiplier=noise,
-            max_grad_norm=self.max_grad_norm,
-            expected_batch_size=batch,
-            generator=job.unrepeatable("dp-noise"),
-        )
-        if mode == "ghost":
-            job.loss = DPLossFastGradientClipping(
-                job.model, job.optimiser, nn.CrossEntropyLoss(), "mean"
-            )
-
     def on_update(self, update: State, job: Job) -> State:
-        charged = job.kept(Charged)
-        if charged is not None:
-            job.report.pop("loss", None)  # ε does not cover an exact mean over the samples
-            columns = [list(column) for column in zip(*charged.history, strict=True)]
-            job.memory.note(MEMORY, dict(zip(("noise", "rate", "steps"), columns, strict=True)))
-        return update
+        if job.kept(Charged) is None:
+            return update
+        job.report.pop("loss", None)  # ε does not cover an exact mean over the samples
+        noised = {name for name, p in job.shared.named_parameters() if p.requires_grad}
+        # Nothing hides what samples did to a buffer, so that buffers leave as they came.
+        return {k: v if k in noised else torch.zeros_like(v) for k, v in update.items()}
 
-
-def recalled(job: Job) -> History:
-    """What this client's earlier rounds spent."""
-    facts = job.memory.facts(MEMORY)
-    if not facts:
-        return []
-    return list(zip(facts["noise"], facts["rate"], facts["steps"], strict=True))
+    def on_figures(self, figures: Mapping[str, float]) -> dict[str, float]:
+        """Only figures that are the same for neighbours; every client then has the weight 1."""
+        if not self.accounted:
+            return dict(figures)
+        public = {key: value for key, value in figures.items() if key in PUBLIC}
+        return public | ({EXAMPLES: 1} if EXAMPLES in figures else {})
 
 
 def check_supported(model: nn.Module) -> None:

@@ -21,7 +21,7 @@ def taught(encoder: nn.Module, job: Job, stages: Callable[[Players], Sequence[St
         sharing.labels(),
         epochs=sharing.chosen.encoder_epochs,
         batch=sharing.chosen.batch_size,
-        draw=job.generator("encoder"),
+        draw=job.draws("encoder"),
     )
     return encoder
 

@@ -1,8 +1,13 @@
-"""Guard: the client looks at the model it was sent before it trains on it."""
+"""Guard: the client looks at the model it was sent before it trains on it.
+
+A server that is refused learns something from it. So a refusal names what is wrong with the
+weights, which the server sent itself, and no figure of the client's samples. Beside `dp`, where an
+ε counts all that leaves, the guard looks at the weights alone.
+"""
 
 import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,6 +31,7 @@ LIMITS = {  # honest training stays well below; benchmarks/guard.py measures it
     "size of weights": 12.0,
     "change of weights": 2.3,
 }
+OF_WEIGHTS = ("parallel rows", "silent rows", "size of weights", "change of weights")
 
 
 def parallel_rows(weight: Tensor) -> float:
@@ -123,7 +129,12 @@ def looked_at(model: nn.Module, x: Tensor, y: Tensor) -> Iterator[tuple[str, flo
 
 def signs(model: nn.Module, state: State, x: Tensor, y: Tensor) -> dict[str, float]:
     """Every sign of a malicious model that needs no earlier round, by its name and layer."""
-    found = dict(looked_at(model, x, y))
+    return dict(looked_at(model, x, y)) | signs_of_weights(state)
+
+
+def signs_of_weights(state: State) -> dict[str, float]:
+    """The signs that need no samples, by name and layer."""
+    found = {}
     for name, value in state.items():
         if value.dim() >= 2:
             found[f"parallel rows ({name})"] = parallel_rows(value)
@@ -144,6 +155,13 @@ class Alarms:
     reasons: tuple[str, ...]
 
 
+def public(alarms: Sequence[str]) -> str:
+    """The signs as a refusal names them: what samples showed is not told one by one."""
+    found = [name for name in alarms if name.partition(" (")[0] in OF_WEIGHTS]
+    rest = ["what it does with this client's samples"] if len(found) < len(alarms) else []
+    return "; ".join(found + rest)
+
+
 @dataclass(frozen=True)
 class Guard(PrivacyPlugin):
     """Looks for parallel and silent rows, units that hardly ever or always fire, hidden samples, a
@@ -151,7 +169,7 @@ class Guard(PrivacyPlugin):
 
     `action`: "warn" logs the signs and trains as usual, which is no defence; "refuse" does not
     train; "clip" clips the update to the norm `clip` and adds noise of standard deviation
-    `noise`·`clip`. `tolerance` multiplies every limit.
+    `noise`·`clip`. `tolerance` multiplies every limit. Beside `dp` it looks at weights alone.
     """
 
     action: Literal["warn", "refuse", "clip"] = "refuse"
@@ -162,13 +180,16 @@ class Guard(PrivacyPlugin):
 
     def __post_init__(self) -> None:
         for name in ("tolerance", "samples", "clip"):
-            if getattr(self, name) <= 0:
-                raise BadOption(f"guard: {name} must be above 0, got {getattr(self, name)}.")
-        if self.noise < 0:
-            raise BadOption(f"guard: noise must be at least 0, got {self.noise}.")
+            if not 0 < getattr(self, name) < math.inf:
+                value = getattr(self, name)
+                raise BadOption(f"guard: {name} must be above 0 and finite, got {value}.")
+        if not 0 <= self.noise < math.inf:
+            raise BadOption(f"guard: noise must be at least 0 and finite, got {self.noise}.")
 
     def on_setup(self, job: Job) -> Job:
-        found = signs(job.shared, job.start, job.x[: self.samples], job.y[: self.samples])
+        x, y = job.x[: self.samples], job.y[: self.samples]
+        accounted = job.accounted
+        found = signs_of_weights(job.start) if accounted else signs(job.shared, job.start, x, y)
         norms = {k: norm({k: v}) for k, v in job.start.items() if v.dim() >= 2}
         facts = job.memory.facts(MEMORY)
         if facts.get("names") == list(norms):
@@ -192,7 +213,7 @@ class Guard(PrivacyPlugin):
             log.warning("round %d: the model looks malicious: %s", job.round, "; ".join(reasons))
         if reasons and self.action == "refuse":
             raise Refused(
-                f"The guard refuses the model of round {job.round}: {'; '.join(reasons)}."
+                f"The guard refuses the model of round {job.round}, because of: {public(alarms)}."
             )
         return job
 
@@ -201,8 +222,9 @@ class Guard(PrivacyPlugin):
         if self.action != "clip" or alarms is None or not alarms.reasons:
             return update
         scale = min(1.0, self.clip / max(norm(update), 1e-12))
-        draw = job.unrepeatable("guard")
+        draw = job.draws_for_model("guard")
+        noise = self.noise * self.clip
         return {
-            name: value * scale + self.noise * self.clip * torch.randn(value.shape, generator=draw)
+            name: (value * scale + noise * draw.normal(value.shape)).to(value.dtype)
             for name, value in update.items()
         }

@@ -4,27 +4,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import torch
 from torch import Tensor
 
 from fedpriv.clients.job import Job
 from fedpriv.clients.plugin import PrivacyPlugin
 from fedpriv.clients.plugins.pruning import Pruned
 from fedpriv.errors import BadOption
+from fedpriv.rng import Draws
 from fedpriv.state import State
 
-Draw = Callable[[Tensor, torch.Generator], Tensor]
+Draw = Callable[[Tensor, Draws], Tensor]
 
 
-def gaussian(like: Tensor, draw: torch.Generator) -> Tensor:
-    """Normal noise of standard deviation 1."""
-    return torch.randn(like.shape, generator=draw, dtype=like.dtype).to(like.device)
+def gaussian(like: Tensor, draw: Draws) -> Tensor:
+    """Normal noise of standard deviation 1, in double precision on a real client."""
+    return draw.normal(like.shape, like.dtype).to(like.device)
 
 
-def laplace(like: Tensor, draw: torch.Generator) -> Tensor:
-    """Laplace noise of scale 1, by inversion; its standard deviation is √2."""
-    u = torch.rand(like.shape, generator=draw, dtype=torch.float64) - 0.5
-    return (-u.sign() * torch.log1p(-2 * u.abs())).to(like.dtype).to(like.device)
+def laplace(like: Tensor, draw: Draws) -> Tensor:
+    """Laplace noise of scale 1, in double precision on a real client."""
+    return draw.laplace(like.shape, like.dtype).to(like.device)
 
 
 KINDS: dict[str, Draw] = {"gaussian": gaussian, "laplace": laplace}
@@ -57,7 +56,7 @@ class Noise(PrivacyPlugin):
     def on_setup(self, job: Job) -> Job:
         if self.on == "update" or self.scale == 0:
             return job
-        draw, noise = job.unrepeatable("noise"), KINDS[self.kind]
+        draw, noise = job.draws_for_model("noise"), KINDS[self.kind]
 
         def add(*_: Any) -> None:
             for parameter in job.shared.parameters():
@@ -70,11 +69,11 @@ class Noise(PrivacyPlugin):
     def on_update(self, update: State, job: Job) -> State:
         if self.on == "gradient" or self.scale == 0:
             return update
-        draw, noise = job.unrepeatable("noise"), KINDS[self.kind]
+        draw, noise = job.draws_for_model("noise"), KINDS[self.kind]
         pruned = job.kept(Pruned)
         shared = {} if pruned is None else pruned.shared
         released = {}
         for name, values in update.items():
-            added = values + self.scale * noise(values, draw)
+            added = (values + self.scale * noise(values, draw)).to(values.dtype)
             released[name] = added.where(shared[name], values) if name in shared else added
         return released

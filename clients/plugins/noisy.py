@@ -11,11 +11,12 @@ from fedpriv.clients.plugin import PrivacyPlugin
 from fedpriv.clients.plugins.noise import laplace
 from fedpriv.codes.perturbation import budget
 from fedpriv.errors import BadOption
+from fedpriv.rng import Draws
 
 
-def uniform(like: Tensor, draw: torch.Generator) -> Tensor:
+def uniform(like: Tensor, draw: Draws) -> Tensor:
     """Noise distributed uniformly between −1 and 1."""
-    return 2 * torch.rand(like.shape, generator=draw, dtype=like.dtype).to(like.device) - 1
+    return 2 * draw.uniform(like.shape, like.dtype).to(like.device) - 1
 
 
 @dataclass
@@ -60,7 +61,7 @@ class RandomNoise(PrivacyPlugin):
         scale = state.scales.setdefault(self, budget(z, self.scale, self.relative))
         state.calls += 1
         noise = laplace if self.kind == "laplace" else uniform
-        return z + scale * noise(z, job.generator(f"noisy-{state.calls}"))
+        return (z + scale * noise(z, job.draws(f"noisy-{state.calls}"))).to(z.dtype)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from fedpriv.clients.job import Job
 from fedpriv.clients.plugin import PrivacyPlugin
 from fedpriv.errors import BadOption
 from fedpriv.models.heads import last_linear
-from fedpriv.rng import generator
+from fedpriv.rng import Draws
 from fedpriv.state import State
 
 MEMORY, SLOT = "spn", "optimiser/"
@@ -25,16 +25,16 @@ def polarization_loss(v: Tensor, t: Tensor, margin: float = 1.0) -> Tensor:
     return torch.relu(margin - v * t).sum(-1)
 
 
-def class_codes(classes: int, bits: int, draw: torch.Generator) -> Tensor:
+def class_codes(classes: int, bits: int, draw: Draws) -> Tensor:
     """A random code of −1 and +1 for each class, (C, K) (SPN sect. 3.1)."""
-    return torch.randint(0, 2, (classes, bits), generator=draw) * 2.0 - 1.0
+    return draw.integers(2, (classes, bits)) * 2.0 - 1.0
 
 
-def first_head(features: int, bits: int, width: float, draw: torch.Generator) -> State:
+def first_head(features: int, bits: int, width: float, draw: Draws) -> State:
     """Weights and biases of a fresh head, uniform(−width, width)."""
     return {
-        "weight": (torch.rand(bits, features, generator=draw) * 2 - 1) * width,
-        "bias": (torch.rand(bits, generator=draw) * 2 - 1) * width,
+        "weight": (draw.uniform((bits, features)) * 2 - 1) * width,
+        "bias": (draw.uniform((bits,)) * 2 - 1) * width,
     }
 
 
@@ -87,20 +87,20 @@ class SecretPolarization(PrivacyPlugin):
     lr: float | None = None
 
     def __post_init__(self) -> None:
-        if not (self.alpha1 > 0 and self.alpha2 >= 0):
+        if not (0 < self.alpha1 < math.inf and 0 <= self.alpha2 < math.inf):
             raise BadOption(
-                "spn needs alpha1 above 0 and alpha2 at least 0 (0 is no defence), "
+                "spn needs a finite alpha1 above 0 and alpha2 at least 0 (0 is no defence), "
                 f"got alpha1={self.alpha1}, alpha2={self.alpha2}."
             )
         if self.bits < 1:
             raise BadOption(f"spn: bits must be at least 1, got {self.bits}.")
         for name, value in (("width", self.width), ("lr", self.lr)):
-            if value is not None and not value > 0:
-                raise BadOption(f"spn: {name} must be above 0, got {value}.")
-        if self.margin < 1:
+            if value is not None and not 0 < value < math.inf:
+                raise BadOption(f"spn: {name} must be above 0 and finite, got {value}.")
+        if not 1 <= self.margin < math.inf:
             raise BadOption(
-                f"spn: margin must be at least 1, got {self.margin}; below it the polarization "
-                "loss does not bound the Hamming distance (SPN lemma 5.5)."
+                f"spn: margin must be at least 1 and finite, got {self.margin}; below 1 the "
+                "polarization loss does not bound the Hamming distance (SPN lemma 5.5)."
             )
 
     def on_setup(self, job: Job) -> Job:
@@ -127,14 +127,14 @@ class SecretPolarization(PrivacyPlugin):
         return job
 
     def recalled(self, job: Job) -> State:
-        """Head, codes and optimiser state of the last round, or fresh ones from its secret."""
+        """Head, codes and optimiser state of this run's last round, or the ones it begins with."""
         features = last_linear(job.shared)[1].in_features
-        kept = job.memory.recall(MEMORY)
+        kept = job.recall(MEMORY)
         if kept is not None and kept["weight"].shape == (self.bits, features):
             return kept
         width = 1 / math.sqrt(features) if self.width is None else self.width
-        fresh = first_head(features, self.bits, width, generator(job.secret, MEMORY, "head"))
-        draw = generator(job.secret, MEMORY, "codes")
+        fresh = first_head(features, self.bits, width, job.secret.of_run(MEMORY, "head"))
+        draw = job.secret.of_run(MEMORY, "codes")
         return {**fresh, "codes": class_codes(job.dataset.classes, self.bits, draw)}
 
     def on_update(self, update: State, job: Job) -> State:
@@ -149,5 +149,5 @@ class SecretPolarization(PrivacyPlugin):
                 for slot, value in slots.items()
                 if isinstance(value, Tensor)
             }
-        job.memory.remember(MEMORY, {**state, "codes": secret.codes})
+        job.remember(MEMORY, {**state, "codes": secret.codes})
         return update

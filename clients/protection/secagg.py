@@ -3,6 +3,10 @@
 Flower's SecAgg+ uses Flower's older records. This translates them for the app's own train handler,
 which need not know of sums. It masks the update and not the weights: updates are smaller, and lose
 less when they are rounded to integers.
+
+The protocol hides an update from a server that follows it. This refuses the questions by which a
+server that does not could unmask one client: a threshold that fewer than half reach, and both
+shares of one peer. A server that invents its own peers is not held back by this protocol.
 """
 
 from collections.abc import Callable
@@ -10,6 +14,7 @@ from collections.abc import Callable
 from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
 from torch import from_numpy
 
+from fedpriv.clients.protection.reasons import refused
 from fedpriv.errors import FedprivError, Refused
 from fedpriv.flower import (
     RECORD_KEY_CONFIGS,
@@ -21,10 +26,11 @@ from fedpriv.flower import (
     secaggplus_mod,
 )
 from fedpriv.flower import recorddict_compat as compat
+from fedpriv.flower import secaggplus_constants as words
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import first_state
 from fedpriv.state import difference
-from fedpriv.wire import CONFIG, EXAMPLES, METRICS, content, readdressed, received, refusal
+from fedpriv.wire import CONFIG, EXAMPLES, METRICS, content, readdressed, received
 
 CallNext = Callable[[Message, Context], Message]
 
@@ -38,9 +44,34 @@ def masked(message: Message, context: Context, call_next: CallNext) -> Message:
     try:
         if RECORD_KEY_CONFIGS not in message.content.config_records:
             raise Refused("The scenario says secagg; this client does not answer in the clear.")
+        check_stage(message)
         return secaggplus_mod(own_copy(message), context, lambda m, c: bridged(m, c, call_next))
     except (FedprivError, KeyError, TypeError, ValueError) as error:
-        return refusal(message, f"secure aggregation: {error}")
+        return refused(message, context, error)
+
+
+def check_stage(message: Message) -> None:
+    """Refused for questions by which one client's update could be unmasked."""
+    asked = message.content.config_records[RECORD_KEY_CONFIGS]
+    stage = asked.get(words.Key.STAGE)
+    if stage == words.Stage.SETUP:
+        shares, least = asked.get(words.Key.SHARE_NUMBER), asked.get(words.Key.THRESHOLD)
+        if type(shares) is not int or type(least) is not int or least < max(2, shares / 2):
+            raise Refused(
+                f"secure aggregation: a threshold of {least!r} of {shares!r} shares is too low; it "
+                "must be at least 2 and half of them."
+            )
+    if stage == words.Stage.UNMASK:
+        active, dead = (
+            asked.get(name) for name in (words.Key.ACTIVE_NODE_ID_LIST, words.Key.DEAD_NODE_ID_LIST)
+        )
+        if not isinstance(active, list) or not isinstance(dead, list):
+            raise Refused("secure aggregation: lists of the active and the dead are missing.")
+        both = [*active, *dead]
+        if len(set(both)) != len(both) or message.metadata.dst_node_id in dead:
+            raise Refused(
+                "secure aggregation: a client gives one of two shares of each peer, never both."
+            )
 
 
 def own_copy(message: Message) -> Message:

@@ -10,6 +10,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss
 
 from fedpriv.eager import skip_compiler
 from fedpriv.progress import Progress, go_on
+from fedpriv.rng import Source
 from fedpriv.training import batches, fit, outputs
 
 Features = Callable[[Tensor], list[Tensor]]
@@ -20,7 +21,7 @@ def fit_decoder(
     z: Tensor,
     x: Tensor,
     *,
-    draw: torch.Generator,
+    draw: Source,
     epochs: int = 20,
     batch: int = 64,
     lr: float = 1e-3,
@@ -109,7 +110,7 @@ def fit_strong_decoder(
     z: Tensor,
     x: Tensor,
     *,
-    draw: torch.Generator,
+    draw: Source,
     critic: Critic | None = None,
     features: Features | None = None,
     mu1: float = 0.0,

@@ -10,6 +10,7 @@ from torch.nn.functional import cross_entropy, mse_loss
 from fedpriv.codes.decoding import Features, perceptual_loss
 from fedpriv.eager import skip_compiler
 from fedpriv.errors import WorkFailed
+from fedpriv.rng import Source
 from fedpriv.training import batches
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # one batch (x, y) -> a number
@@ -45,7 +46,7 @@ class Stage:
 
 
 def alternate(
-    stages: Sequence[Stage], x: Tensor, y: Tensor, *, epochs: int, batch: int, draw: torch.Generator
+    stages: Sequence[Stage], x: Tensor, y: Tensor, *, epochs: int, batch: int, draw: Source
 ) -> None:
     """All stages on each mini-batch, in order (the loop of RAN alg. 1)."""
     for epoch in range(epochs):

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from fedpriv.errors import BadOption
+from fedpriv.rng import Source, draws
 
 Network = Callable[[Tensor], Tensor]
 AT_ONCE = 512  # samples, so that memory does not grow with a party's data
@@ -76,11 +77,11 @@ def half_and_half(attributes: int) -> list[float]:
     return [0.5] + [0.5 / attributes] * attributes if attributes else [1.0]
 
 
-def random_mask(code: Sequence[int], draw: torch.Generator, share: float = 0.5) -> Tensor:
+def random_mask(code: Sequence[int], draw: Source, share: float = 0.5) -> Tensor:
     """A mask of zeros and ones; `share` of the coordinates, on average, may be perturbed (ARS
     4.3).
     """
-    return (torch.rand(tuple(code), generator=draw) < share).float()
+    return draws(draw).coins(share, code).float()
 
 
 def spread(z: Tensor) -> Tensor:

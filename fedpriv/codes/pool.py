@@ -1,9 +1,9 @@
 """Learning from codes: a classifier of one task, for whoever has a pool of them (ARS eq. 6)."""
 
-import torch
 from torch import Tensor, nn
 
 from fedpriv.codes.coders import classifier
+from fedpriv.rng import Source
 from fedpriv.scenario.sections import Representation
 from fedpriv.training import fit
 
@@ -14,7 +14,7 @@ def learn(
     classes: int,
     chosen: Representation,
     *,
-    draw: torch.Generator,
+    draw: Source,
     epochs: int | None = None,
 ) -> nn.Module:
     """A classifier trained on codes (N, *code) and labels (N,); `task_epochs` long by default.

@@ -14,6 +14,7 @@ from fedpriv.policies.transforms import (
     check_images,
     transformed,
 )
+from fedpriv.rng import Source, draws
 
 LONGEST = 3  # ATS sect. 4.4: a search space of 50 + 50² + 50³ = 127,550
 NEUTRAL = "none"
@@ -75,11 +76,12 @@ class Policy:
         rows = [", ".join(str(TRANSFORMATIONS[n]) for n in member) for member in self.members]
         return " | ".join(rows) or "no transformation"
 
-    def draw(self, count: int, generator: torch.Generator) -> Draw:
+    def draw(self, count: int, source: Source) -> Draw:
         """The chances for `count` samples."""
-        member = torch.randint(len(self.members), (count,), generator=generator)
-        sign = torch.randint(2, (count, LONGEST), generator=generator) * 2 - 1
-        applied = torch.rand((count, LONGEST), generator=generator) < self.probability
+        chance = draws(source)
+        member = chance.integers(len(self.members), (count,))
+        sign = chance.integers(2, (count, LONGEST)) * 2 - 1
+        applied = chance.coins(self.probability, (count, LONGEST))
         return Draw(member, sign, applied)
 
     def apply(self, x: Tensor, draw: Draw) -> Tensor:
@@ -99,9 +101,9 @@ class Policy:
                 out[rows] = transformed(out[rows], int(step[0]), int(step[1]), self.enhancement)
         return out
 
-    def __call__(self, x: Tensor, generator: torch.Generator) -> Tensor:
-        """uint8 images (B, C, H, W), transformed at random and reproducibly."""
-        return self.apply(x, self.draw(len(x), generator))
+    def __call__(self, x: Tensor, source: Source) -> Tensor:
+        """uint8 images (B, C, H, W), transformed at random; same source, same images."""
+        return self.apply(x, self.draw(len(x), source))
 
 
 def _signed(numbers: Tensor) -> Tensor:

@@ -9,7 +9,6 @@ from torch.nn.functional import cross_entropy
 from fedpriv.clients.app import app
 from fedpriv.clients.job import fit, make_job, own_split, shuffled
 from fedpriv.clients.plugin import PrivacyPlugin, chain
-from fedpriv.clients.protection.secret import secret_of
 from fedpriv.scenario import from_tables
 from fedpriv.scenario.built import first_state, loaded, model_of, shares_of, training_samples
 from fedpriv.state import state_of
@@ -129,7 +128,7 @@ def test_a_node_says_which_partition_it_holds(tiny):
 )
 def test_a_node_without_a_valid_partition_says_so(tiny, config, words):
     context = context_of(tiny)
-    context.node_config = config
+    context.node_config = {"secret-seed": 11, **config}
     reply = ask(tiny, context)
     assert reply.has_error()
     assert words in reply.error.reason
@@ -149,11 +148,6 @@ def test_a_chain_is_its_plugins_in_order(tiny):
     assert chain(Scale(), Shift()).on_update(one, job)["w"] == 4
     assert chain(Shift(), Scale()).on_update(one, job)["w"] == 6
     assert chain().on_update(one, job) is one
-
-
-def test_a_real_client_draws_its_own_secret_and_keeps_it(tiny):
-    first, second = context_of(tiny, secret_seed=None), context_of(tiny, secret_seed=None)
-    assert secret_of(first) == secret_of(first) != secret_of(second)
 
 
 def test_training_leaves_the_received_state_untouched(tiny):

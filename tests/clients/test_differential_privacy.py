@@ -30,12 +30,12 @@ def dp_scenario(tiny, federation=None, data=None, training=None, model=None, **d
 
 
 def test_epsilon_of_five_rounds_is_opacus_by_hand(tiny):
-    scenario = dp_scenario(tiny, **{"noise-multiplier": 1.1})
+    samples = len(shares_of(tiny)[0])
+    scenario = dp_scenario(tiny, samples=samples, **{"noise-multiplier": 1.1})
     context, state = context_of(scenario), None
     for server_round in range(1, 6):
         reply = ask(scenario, context, state, server_round)
         state = answered(reply)
-    samples = len(shares_of(scenario)[0])
     by_hand = RDPAccountant()
     for _ in range(5 * -(-samples // 8)):
         by_hand.step(noise_multiplier=1.1, sample_rate=8 / samples)
@@ -92,10 +92,14 @@ def test_one_exposed_round_gets_the_noise_of_the_whole_training(tiny, training):
         job = plugin.on_setup(make_job(scenario, first_state(scenario), 1, context))
         return job.kept(Charged).history[-1][0]
 
-    spec = Spec("dp", {"epsilon": 3.0, "budget": 3.0, "max-grad-norm": 0.5})
+    dp = {"epsilon": 3.0, "budget": 3.0, "max-grad-norm": 0.5}
+    spec = Spec("dp", {**dp, "samples": min(map(len, shares_of(tiny)))})
     run = dp_scenario(tiny, {"rounds": 10}, training=training, **spec.options)
     row = calibrated(spec, run)
-    assert row.keys() == {"name", "max-grad-norm", "noise-multiplier"} and row["name"] == "dp"
+    own = {"name", "max-grad-norm", "noise-multiplier", "samples"}
+    assert row.keys() == own and row["name"] == "dp"
+    noised = noise_in(run, Spec("dp", dp))  # of a number of samples that the client drew
+    assert row["noise-multiplier"] == pytest.approx(noised, rel=0.15)
     assert row["noise-multiplier"] == noise_in(run, spec)
     options = {key: value for key, value in row.items() if key != "name"}
     exposed = dp_scenario(

@@ -9,7 +9,7 @@ from messages import context_of as own_context
 from messages import message_of
 
 from fedpriv.clients.protection.persistence import persistent
-from fedpriv.errors import BadFolder, Refused
+from fedpriv.errors import Refused
 from fedpriv.wire import Memory
 
 
@@ -76,16 +76,29 @@ def test_files_are_for_the_owner_only(tiny, tmp_path):
     folder = tmp_path / "state"
     handled(context_of(tiny, folder), 1, remember=1)
     files = list(folder.iterdir())
-    assert len(files) == 3
+    assert {path.name for path in files} > {"ledger.bin", "enrolled", "lock", "ledger.lock"}
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in files)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_a_damaged_file_is_named(tiny, tmp_path):
+@pytest.mark.parametrize("name", ["ledger.bin", "*.bin"])
+def test_a_damaged_file_is_named_to_the_owner(tiny, tmp_path, name, caplog):
     handled(context_of(tiny, tmp_path), 1, remember=1)
-    (tmp_path / "ledger.bin").write_bytes(b"\xff\xff\xff")
-    with pytest.raises(BadFolder, match=r"ledger\.bin.*damaged"):
+    for path in tmp_path.glob(name):
+        path.write_bytes(b"\xff\xff\xff")
+    with pytest.raises(Refused, match="its owner must restore"):
         handled(context_of(tiny, tmp_path), 1)
+    assert "ledger.bin" in caplog.text
+
+
+def test_what_was_charged_stays_charged_when_the_message_breaks_down(tiny, tmp_path):
+    def broken(message, context):
+        Memory(context.state).note("dp", {"steps": 9})
+        raise RuntimeError("after the charge")
+
+    with pytest.raises(RuntimeError):
+        persistent(message_of(None, 1), context_of(tiny, tmp_path), broken)
+    assert handled(context_of(tiny, tmp_path), 1)["spent"] == 9
 
 
 def test_a_simulated_client_keeps_nothing(tiny, tmp_path):

@@ -16,14 +16,15 @@ from fedpriv.clients.plugins.polarization import (
     polarization_loss,
 )
 from fedpriv.models.heads import last_linear
+from fedpriv.rng import SeededDraws
 from fedpriv.scenario import from_tables
 from fedpriv.scenario.built import first_state
 from fedpriv.wire import MEMORY, state_in
 
 
 def vectors(seed, count, bits):
-    draw = torch.Generator().manual_seed(seed)
-    v = torch.randn(count, bits, generator=draw) * 3
+    draw = SeededDraws(torch.Generator().manual_seed(seed))
+    v = draw.normal((count, bits)) * 3
     return v, class_codes(1, bits, draw)[0]
 
 

@@ -109,6 +109,30 @@ def test_a_scenario_cannot_call_functions_on_clients(federation, tmp_path):
     assert not trace.exists()
 
 
+@pytest.mark.parametrize(
+    ("sections", "words"),
+    [
+        (
+            {
+                "federation": {"clients": 3, "rounds": 1, "strategy": "representation"},
+                "representation": {"layer": "input"},
+            },
+            "No party published an encoder|shared usable codes",
+        ),
+        ({"training": {"local-steps": 10**12}}, "training steps that this client's terms allow"),
+        ({"seed": 4, "data": {"name": "synthetic", "limit": 400}}, "another division of its data"),
+    ],
+    ids=["raw samples", "work without end", "another division"],
+)
+def test_what_the_owners_do_not_allow_is_refused_by_every_client(
+    federation, tmp_path, sections, words
+):
+    run(federation, small(), tmp_path / "honest")
+    with pytest.raises(WorkFailed, match=words):
+        run(federation, small(**sections), tmp_path / "run")
+    assert not list(tmp_path.glob("run/observations/*"))
+
+
 def test_a_run_that_fails_is_reported_as_failed(federation, tmp_path):
     scenario = small(model={"name": "no-such-model"})
     with pytest.raises(WorkFailed, match="ended as finished:failed after 0 of 2 rounds"):

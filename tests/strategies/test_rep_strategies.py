@@ -11,6 +11,7 @@ from shows import quiet
 
 from fedpriv.clients.app import app as client
 from fedpriv.clients.plugins.ars import mask_of
+from fedpriv.clients.protection.secret import SeededForSimulation
 from fedpriv.codes.parties import holding_of, task_labels
 from fedpriv.codes.release import Published, Shared
 from fedpriv.errors import BadOption, FedprivError
@@ -153,7 +154,7 @@ def test_masks_decoders_and_samples_never_leave_a_client():
     scenario = scenario_with(plugins=[{"name": "ars", "epsilon": 1.0}])
     published, _, wire = round_of(scenario)
     secret = [seed_of(scenario.seed, "secret", party) >> 2 for party in range(3)]
-    masks = [mask_of(value, (6,), 0.5) for value in secret]
+    masks = [mask_of(SeededForSimulation(value), (6,), 0.5) for value in secret]
     samples = torch.cat([holding_of(scenario, party).x for party in range(3)]).flatten(1)
     layers = {tuple(value.shape) for value in published.encoder.values()}
     for value in tensors_on(wire):
@@ -176,7 +177,8 @@ def test_noise_is_within_epsilon_of_the_clean_codes_on_what_travels():
     noisy, _, _ = round_of(scenario_with(plugins=[options]))
     for party, shared in noisy.parties.items():
         change = (shared.z - plain.parties[party].z).abs()
-        mask = mask_of(seed_of(3, "secret", party) >> 2, (6,), 0.5)
+        secret = SeededForSimulation(seed_of(3, "secret", party) >> 2)
+        mask = mask_of(secret, (6,), 0.5)
         assert change.max() <= 0.3 + 1e-5 and change.max() > 0.1
         assert not change[:, mask == 0].any()
 

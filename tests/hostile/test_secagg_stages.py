@@ -1,0 +1,90 @@
+"""A server that runs secure aggregation wants one client's update out of the sum."""
+
+import pytest
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key, Stage
+from real_clients import TERMS, asked_for
+
+from fedpriv.clients.app import app
+from fedpriv.scenario.built import first_state
+from fedpriv.simulations.federation.backends import InlineBackend
+from fedpriv.simulations.federation.contexts import contexts_of
+from fedpriv.simulations.federation.grid import SimulationGrid
+from fedpriv.strategies.secagg import secured
+from fedpriv.wire import record_of
+
+SUMS = asked_for(
+    federation={"clients": 3, "rounds": 2, "secagg": True}, training={"local-steps": 1}
+)
+
+
+class Cheating(SimulationGrid):
+    """A grid on which the server changes what it asks in a stage of the protocol."""
+
+    cheat = staticmethod(lambda asked: None)
+
+    def answered(self, message):
+        if RECORD_KEY_CONFIGS in message.content.config_records:
+            self.cheat(message.content.config_records[RECORD_KEY_CONFIGS])
+        reply = super().answered(message)
+        self.seen.append(reply)
+        return reply
+
+
+@pytest.fixture
+def grid(tmp_path):
+    """Three real clients whose owners want sums."""
+    backend = InlineBackend()
+    backend.build(lambda: app)
+    found = Cheating(backend, contexts_of(SUMS, {"scenario": SUMS.text()}))
+    found.seen = []
+    for number, context in enumerate(found.contexts.values()):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "terms.toml").write_text(TERMS + "secagg = true\n")
+        own = {"partition-id": number, "num-partitions": 3, "state-folder": str(folder)}
+        context.node_config = own
+    return found
+
+
+def sums(grid, server_round=1):
+    """How many clients are in the sum of a round, and why others are not."""
+    records = {
+        "arrays": record_of(first_state(SUMS)),
+        "config": ConfigRecord({"server-round": server_round}),
+    }
+    messages = [Message(RecordDict(records), node, "train") for node in grid.get_node_ids()]
+    replies = list(secured(grid, SUMS).send_and_receive(messages))
+    reasons = [reply.error.reason for reply in grid.seen if reply.has_error()]
+    return sum(not reply.has_error() for reply in replies), reasons
+
+
+def test_real_clients_add_up_once_a_round(grid):
+    assert sums(grid, 1) == (3, [])
+    count, reasons = sums(grid, 1)
+    assert count == 0 and all("round 1" in reason for reason in reasons)
+    assert sums(grid, 2)[0] == 3
+
+
+def test_both_shares_of_a_client_are_not_given(grid):
+    """With both, its mask is gone: the server calls the victim alive and dead."""
+
+    def both(asked):
+        if asked[Key.STAGE] == Stage.UNMASK:
+            asked[Key.DEAD_NODE_ID_LIST] = list(asked[Key.ACTIVE_NODE_ID_LIST])[:1]
+
+    grid.cheat = both
+    count, reasons = sums(grid)
+    assert count == 0 and len(reasons) == 3
+    assert all("never both" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize("threshold", [0, 1, -5, True])
+def test_a_threshold_that_one_share_reaches_is_refused(grid, threshold):
+    def low(asked):
+        if asked[Key.STAGE] == Stage.SETUP:
+            asked[Key.THRESHOLD] = threshold
+
+    grid.cheat = low
+    count, reasons = sums(grid)
+    assert count == 0 and all("threshold" in reason for reason in reasons)
