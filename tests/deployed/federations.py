@@ -30,7 +30,6 @@ TERMS = """
 tasks = ["synthetic", "mnist-5k"]
 batch-size = [1, 4096]
 extra-plugins = ["spn", "dp"]
-splits = 9
 keep-truth = true
 """
 

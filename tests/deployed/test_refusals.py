@@ -112,17 +112,26 @@ def test_a_scenario_cannot_call_functions_on_clients(federation, tmp_path):
 @pytest.mark.parametrize(
     ("sections", "words"),
     [
-        (
+        pytest.param(
             {
                 "federation": {"clients": 3, "rounds": 1, "strategy": "representation"},
                 "representation": {"layer": "input"},
             },
             "No party published an encoder|shared usable codes",
+            marks=pytest.mark.hostile,
+            id="raw samples",
         ),
-        ({"training": {"local-steps": 10**12}}, "training steps that this client's terms allow"),
-        ({"seed": 4, "data": {"name": "synthetic", "limit": 400}}, "another division of its data"),
+        pytest.param(
+            {"training": {"local-steps": 10**12}},
+            "training steps that this client's terms allow",
+            id="work without end",
+        ),
+        pytest.param(
+            {"seed": 4, "data": {"name": "synthetic", "limit": 400}},
+            "another division of its data",
+            id="another division",
+        ),
     ],
-    ids=["raw samples", "work without end", "another division"],
 )
 def test_what_the_owners_do_not_allow_is_refused_by_every_client(
     federation, tmp_path, sections, words
