@@ -20,7 +20,6 @@ from fedpriv.simulations.deploy.processes import Processes
 from fedpriv.simulations.deploy.submission import carried_out, submitted
 
 FILE = Path(__file__).parents[1] / "docker-compose.yml"
-TERMS = ""
 
 
 def descendants(pid: int) -> list[int]:
@@ -61,10 +60,6 @@ def measured(clients: int, shared: bool, rounds: int) -> None:
     how = "one loaded parent" if shared else "one parent each"
     with tempfile.TemporaryDirectory() as place:
         processes = Processes(FILE, Path(place) / "deployment")
-        for number in range(clients):
-            state = processes.folder / "volumes" / f"client-{number}-state"
-            state.mkdir(parents=True)
-            (state / "terms.toml").write_text(TERMS)
         begun = time.monotonic()
         processes.up(1800, clients=clients, shared=shared)
         try:
