@@ -7,7 +7,7 @@ export FLWR_DISABLE_UPDATE_CHECK := 1
 export FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION := 1
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: demo test test-deployed lint bench mutants lock clean
+.PHONY: demo test test-deployed test-hostile test-all lint bench mutants lock clean
 
 demo: $(STAMP)
 	$(BIN)/fedpriv run demo
@@ -17,6 +17,13 @@ test: $(STAMP)
 
 test-deployed: $(STAMP)
 	$(BIN)/python -m pytest -m deployed
+
+# The enemy's part over real gRPC: one federation, about two minutes.
+test-hostile: $(STAMP)
+	$(BIN)/python -m pytest -m "deployed and hostile"
+
+test-all: $(STAMP)
+	$(BIN)/python -m pytest
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -31,9 +31,12 @@ if TYPE_CHECKING:
     from flwr.proto.control_pb2 import StartRunRequest as StartRunRequest
     from flwr.proto.control_pb2 import StopRunRequest as StopRunRequest
     from flwr.proto.control_pb2 import StreamLogsRequest as StreamLogsRequest
+    from flwr.proto.control_pb2 import UnregisterNodeRequest as UnregisterNodeRequest
     from flwr.proto.recorddict_pb2 import RecordDict as RecordDict
     from flwr.server.superlink.fleet.vce.backend.backend import Backend as Backend
     from flwr.server.superlink.fleet.vce.backend.raybackend import RayBackend as RayBackend
+    from flwr.server.superlink.linkstate import linkstate_factory as linkstate_factory
+    from flwr.server.superlink.linkstate.sql_linkstate import SqlLinkState as SqlLinkState
     from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD as MAIN_CONFIGS_RECORD
     from flwr.server.workflow.constant import MAIN_PARAMS_RECORD as MAIN_PARAMS_RECORD
     from flwr.server.workflow.constant import Key as Key
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
         WorkflowState as WorkflowState,
     )
     from flwr.supercore import log as log
+    from flwr.supercore import sql_mixin as sql_mixin
     from flwr.supercore.cli.flower_superexec import flower_superexec as flower_superexec
     from flwr.supercore.constant import TaskType as TaskType
     from flwr.supercore.control import ControlHttpClient as ControlHttpClient
@@ -66,6 +70,8 @@ if TYPE_CHECKING:
     from flwr.supercore.tls import (
         validate_and_resolve_root_certificates as validate_and_resolve_root_certificates,
     )
+    from flwr.superlink.cli.flower_superlink import flower_superlink as flower_superlink
+    from flwr.supernode.cli.flower_supernode import flower_supernode as flower_supernode
     from flwr.supernode.runtime import run_clientapp as run_clientapp
 
 PRIVATE = {
@@ -96,10 +102,13 @@ PRIVATE = {
         "StartRunRequest",
         "StopRunRequest",
         "StreamLogsRequest",
+        "UnregisterNodeRequest",
     ),
     "flwr.proto.recorddict_pb2": ("RecordDict",),
     "flwr.server.superlink.fleet.vce.backend.backend": ("Backend",),
     "flwr.server.superlink.fleet.vce.backend.raybackend": ("RayBackend",),
+    "flwr.server.superlink.linkstate": ("linkstate_factory",),
+    "flwr.server.superlink.linkstate.sql_linkstate": ("SqlLinkState",),
     "flwr.server.workflow.constant": (
         "Key",
         "MAIN_CONFIGS_RECORD",
@@ -109,7 +118,10 @@ PRIVATE = {
         "SecAggPlusWorkflow",
         "WorkflowState",
     ),
-    "flwr.supercore": ("log",),
+    "flwr.supercore": (
+        "log",
+        "sql_mixin",
+    ),
     "flwr.supercore.cli.flower_superexec": ("flower_superexec",),
     "flwr.supercore.constant": ("TaskType",),
     "flwr.supercore.control": ("ControlHttpClient",),
@@ -126,6 +138,8 @@ PRIVATE = {
     ),
     "flwr.supercore.task_identity": ("TaskIdentity",),
     "flwr.supercore.tls": ("validate_and_resolve_root_certificates",),
+    "flwr.superlink.cli.flower_superlink": ("flower_superlink",),
+    "flwr.supernode.cli.flower_supernode": ("flower_supernode",),
     "flwr.supernode.runtime": ("run_clientapp",),
 }
 _HOME = {name: module for module, names in PRIVATE.items() for name in names}

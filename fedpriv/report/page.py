@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 
-from fedpriv.files import write_text
+from fedpriv.files import write_bytes
 from fedpriv.report.about_runs import all_scores, run_sections
 from fedpriv.report.about_summaries import summary_section
 from fedpriv.report.about_sweeps import sweep_sections, verdict_of_sweep
@@ -20,11 +20,18 @@ from fedpriv.report.leakage import Measure, measures
 from fedpriv.report.reading import Material, read_material
 from fedpriv.report.verdict import Verdict, verdict_of_runs
 
+PICTURE = "data:image/png;base64,"
+
 
 def write_report(paths: Sequence[Path], out: Path | None = None, command: str = "") -> Path:
-    """Write the page of the folders; beside the first one's files unless `out` says otherwise."""
+    """Write the page of the folders; beside the first one's files unless `out` says otherwise.
+
+    A page with pictures shows private samples: only its owner may read it.
+    """
     place = out or paths[0] / "report.html"
-    write_text(place, page_of(read_material(paths), command or _command(paths, out)))
+    page = page_of(read_material(paths), command or _command(paths, out))
+    private = PICTURE in page.replace(_plotly(), "")
+    write_bytes(place, page.encode("utf-8"), mode=0o600 if private else None)
     return place
 
 

@@ -1,6 +1,8 @@
 """`fedpriv deploy`: a real federation from docker-compose.yml."""
 
 import json
+import math
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -43,9 +45,26 @@ def up(
     folder: Folder = FOLDER,
     engine: Engine = "auto",
     patience: Annotated[float, typer.Option(help="Seconds to wait until all is ready.")] = 600.0,
+    clients: Annotated[
+        int | None, typer.Option(help="Another number of clients than the file has.")
+    ] = None,
+    shared: Annotated[
+        bool,
+        typer.Option(
+            "--shared", help="For tests: all clients are forks of one process and share its memory."
+        ),
+    ] = False,
 ) -> None:
     """Start the SuperLink, the ServerApp executor and the clients."""
-    engine_of(engine, file, folder).up(patience, tell=lambda line: err.print(line, highlight=False))
+    from fedpriv.errors import BadOption
+
+    if not 0 < patience < math.inf:
+        raise BadOption(f"--patience must be a number of seconds above 0, got {patience}.")
+
+    def tell(line: str) -> None:
+        err.print(line, highlight=False)
+
+    engine_of(engine, file, folder).up(patience, tell, clients=clients, shared=shared)
     out.print("the federation is up; submit a run with: fedpriv deploy run", highlight=False)
 
 
@@ -56,18 +75,34 @@ def status(
     engine: Engine = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """Show services, clients and runs."""
+    """Show services, clients, runs and until when certificates are valid."""
+    from fedpriv.simulations.deploy.certificates import days_left, read_certificates
+
     chosen = engine_of(engine, file, folder)
     services = chosen.statuses()
     control = chosen.control()
     nodes = [{"node": node, "status": how} for node, how, _ in control.nodes()]
     runs = [{"run": run.run, "status": str(run), "details": run.details} for run in control.runs()]
+    certificates = [
+        {
+            "certificate": name,
+            "until": f"{one.not_valid_after_utc:%Y-%m-%d}",
+            "days": days_left(one),
+        }
+        for name, path in chosen.certificates().items()
+        for one in read_certificates(path)
+    ]
     if as_json:
-        typer.echo(json.dumps({"services": services, "clients": nodes, "runs": runs}))
+        shown_now = {"services": services, "clients": nodes, "runs": runs}
+        typer.echo(json.dumps({**shown_now, "certificates": certificates}))
         return
     shown(["service", "status"], [list(row) for row in services.items()])
     shown(["client node", "status"], [[str(value) for value in n.values()] for n in nodes])
     shown(["run", "status", "details"], [[str(value) for value in r.values()] for r in runs])
+    shown(
+        ["certificate", "valid until", "days left"],
+        [[str(c["certificate"]), str(c["until"]), f"{c['days']:.0f}"] for c in certificates],
+    )
 
 
 def shown(columns: list[str], rows: list[list[str]]) -> None:
@@ -136,6 +171,39 @@ def run(
         out.print(f"run {number}: {results['status']}; run folder: {place.path}", soft_wrap=True)
         out.print(f"report: {results['report']}", highlight=False, soft_wrap=True)
     finish(gates, [results], bool(results.get("partial")))
+
+
+@app.command()
+def rotate(
+    authority: Annotated[
+        bool, typer.Option("--authority", help="Make the next authority; it signs from the next.")
+    ] = False,
+    client_keys: Annotated[
+        bool, typer.Option("--client-keys", help="Also replace the clients' registered keys.")
+    ] = False,
+    file: File = FILE,
+    folder: Folder = FOLDER,
+    engine: Engine = "auto",
+) -> None:
+    """Replace certificates, their keys and the secrets between services; best between two runs."""
+    from fedpriv.errors import BadOption
+    from fedpriv.simulations.deploy.rotation import rotated
+
+    if authority and client_keys:
+        raise BadOption("--authority and --client-keys are two steps: rotate twice.")
+    what: Literal["leaves", "clients", "authority"] = "clients" if client_keys else "leaves"
+    chosen = engine_of(engine, file, folder)
+    tell = partial(err.print, highlight=False, soft_wrap=True)
+    rotated(chosen, "authority" if authority else what, tell)
+    if authority:
+        out.print(
+            "two authorities are trusted now; give the new ca.crt to clients on other machines, "
+            "then run: fedpriv deploy rotate",
+            highlight=False,
+            soft_wrap=True,
+        )
+    else:
+        out.print("keys and certificates are new", highlight=False)
 
 
 @app.command()

@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from fedpriv.scenario.binding import nearest
+from fedpriv.simulations.deploy.scale import scaled
 from fedpriv.simulations.deploy.variables import BadCompose, dotenv, interpolated
 
 FILE = "docker-compose.yml"
@@ -41,6 +42,9 @@ CONTAINER_ONLY = {
     "logging",
     "labels",
     "stop_signal",
+    "mem_limit",
+    "cpus",
+    "pids_limit",
 }
 CONDITIONS = ("service_started", "service_healthy", "service_completed_successfully")
 RESTARTS = ("no", "always", "on-failure", "unless-stopped")
@@ -82,8 +86,13 @@ class Service:
         return self.restart == "no"
 
 
-def read_compose(path: Path, environment: Mapping[str, str] | None = None) -> list[Service]:
-    """The services of the active profiles, each after those it depends on."""
+def read_compose(
+    path: Path, environment: Mapping[str, str] | None = None, clients: int | None = None
+) -> list[Service]:
+    """The services of the active profiles, each after those it depends on.
+
+    `clients` asks for another number of clients than the file has.
+    """
     try:
         text = path.read_text("utf-8")
     except OSError as error:
@@ -97,6 +106,9 @@ def read_compose(path: Path, environment: Mapping[str, str] | None = None) -> li
     if not isinstance(tables, dict) or not isinstance(tables.get("services"), dict):
         raise BadCompose(f"'{path}' has no table 'services'.")
     known = {**dotenv(path.parent / ".env"), **(os.environ if environment is None else environment)}
+    if clients is not None:
+        tables = scaled(tables, clients)
+        known["CLIENTS"] = str(clients)
     active = {name for name in known.get("COMPOSE_PROFILES", "").split(",") if name}
     services = {}
     for name, table in tables["services"].items():

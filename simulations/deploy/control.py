@@ -24,6 +24,7 @@ from fedpriv.flower import (
     StartRunRequest,
     StopRunRequest,
     StreamLogsRequest,
+    UnregisterNodeRequest,
     fab_to_proto,
     run_from_proto,
     user_config_to_proto,
@@ -137,6 +138,11 @@ class Control:
         """Let the client with this key in; its node id."""
         with self.answering("The client could not be registered"):
             return int(self.client.RegisterNode(RegisterNodeRequest(public_key=public_key)).node_id)
+
+    def unregister(self, node: int) -> None:
+        """Let a client in no longer."""
+        with self.answering(f"Client {node} could not be removed"):
+            self.client.UnregisterNode(UnregisterNodeRequest(node_id=node))
 
     @contextmanager
     def answering(self, what: str) -> Iterator[None]:

@@ -3,13 +3,15 @@
 import json
 import os
 import subprocess
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedpriv.errors import WorkFailed
+from fedpriv.errors import BadInput, BadOption, WorkFailed
 from fedpriv.simulations.deploy.compose import read_compose
 from fedpriv.simulations.deploy.control import Control
+from fedpriv.simulations.deploy.enrol import key_in
 from fedpriv.simulations.deploy.variables import dotenv
 
 
@@ -47,7 +49,19 @@ class Containers:
             raise WorkFailed(f"`{' '.join(command)}` failed: {why[0]}")
         return done.stdout or ""
 
-    def up(self, patience: float = 600.0, tell: Callable[[str], None] = lambda line: None) -> None:
+    def up(
+        self,
+        patience: float = 600.0,
+        tell: Callable[[str], None] = lambda line: None,
+        *,
+        clients: int | None = None,
+        shared: bool = False,
+    ) -> None:
+        if shared or clients is not None:
+            raise BadOption(
+                "--shared and --clients are for local processes: in containers every owner has a "
+                "process of its own. Add --engine local, or add clients to the compose file."
+            )
         read_compose(self.file)  # names the service and key of a mistake before anything starts
         if not self.runs.exists():  # Docker would make it root's, and services are not root
             self.runs.mkdir(parents=True)
@@ -77,6 +91,48 @@ class Containers:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.compose("cp", "superlink:/trust/ca.crt", str(certificate), capture=True)
         return Control(address, certificate)
+
+    @property
+    def up_now(self) -> bool:
+        return bool(self.compose("ps", "--quiet", "superlink", capture=True).strip())
+
+    def once(self, service: str, *words: str) -> None:
+        """Run a service that ends by itself, with more words than the file has."""
+        services = {one.name: one for one in read_compose(self.file)}
+        if service not in services:
+            raise BadInput(f"The active profile has no service '{service}': it has no keys.")
+        self.compose("run", "--rm", service, *services[service].command, *words, capture=True)
+
+    def lasting(self) -> list[str]:
+        """The services that go on."""
+        return [service.name for service in read_compose(self.file) if not service.once]
+
+    def restart(self, services: Iterable[str]) -> None:
+        """Stop services and wait until they are ready again."""
+        names = list(services)
+        self.compose("restart", *names, capture=True)
+        self.compose("up", "--detach", "--no-deps", "--no-recreate", "--wait", *names, capture=True)
+
+    def public_keys(self) -> list[bytes]:
+        """The keys of the clients that this federation's `keys` made."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.compose("cp", "superlink:/trust", folder, capture=True)
+            return [key_in(path) for path in Path(folder).rglob("client-*.pub")]
+
+    def certificates(self) -> dict[str, Path]:
+        """Every certificate of the federation, copied out of its containers."""
+        wanted = {"authority": ("superlink", "/trust/ca.crt")}
+        wanted["superlink"] = ("superlink", "/keys/superlink.crt")
+        services = {service.name: service for service in read_compose(self.file)}
+        if "superlink" not in services:
+            return {}
+        for name in services:
+            if name.startswith("supernode-"):
+                wanted[name.replace("supernode", "client") + "'s own"] = name, "/hop/supernode.crt"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for name, (service, path) in wanted.items():
+            self.compose("cp", f"{service}:{path}", str(self.folder / f"{name}.crt"), capture=True)
+        return {name: self.folder / f"{name}.crt" for name in wanted}
 
     def truths(self) -> list[Path]:
         return []

@@ -1,150 +1,180 @@
-"""Certificates and keys of a federation: an authority, the SuperLink's certificate, a key per
-client.
+"""`python -m fedpriv.simulations.deploy.keys`: who needs which key of a federation.
 
-What exists is kept, so that a federation can be stopped and started. Private keys are 0600, each in
-the folder of the one who uses it; only certificates and public keys are in the folder that all can
-read.
+    authority   ca.key: signs the SuperLink's certificate
+    trust       ca.crt and the clients' public keys: what everybody may read
+    superlink   superlink.key and superlink.crt
+    serverapp   superexec.secret: between the SuperLink and the executor of ServerApps
+    client      client.key of a SuperNode, and the key of its own small server
+    hop         supernode.crt and executor.secret: between a SuperNode and its executor
+
+A hop's certificate is signed by itself: no authority, not even the federation's, can stand between
+a client's SuperNode and its executor. What exists is kept, so that a federation can be stopped and
+started; a SuperLink's or hop's certificate that ends within 30 days is renewed. Private files are
+0600.
 """
 
 import argparse
-import ipaddress
 import os
 import secrets
-from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.hazmat.primitives import serialization
 
+from fedpriv.errors import FedprivError
 from fedpriv.files import write_bytes
+from fedpriv.simulations.deploy.certificates import (
+    OPENSSH,
+    Key,
+    authority_certificate,
+    days_left,
+    fresh,
+    new_key,
+    of_key,
+    private_key,
+    read_certificates,
+    server_certificate,
+    write_certificates,
+)
 
-DAYS = 825  # the longest life that clients accept of a server's certificate
-CA, SERVER, SECRET, CLIENT = "ca", "superlink", "superexec.secret", "client"
-Key = ec.EllipticCurvePrivateKey
-
-
-def private_key(path: Path, kind: serialization.PrivateFormat) -> Key:
-    """The key in `path`, made on first use and readable by its owner only."""
-    if path.exists():
-        data = path.read_bytes()
-        openssh = kind is serialization.PrivateFormat.OpenSSH
-        load = serialization.load_ssh_private_key if openssh else serialization.load_pem_private_key
-        key = load(data, password=None)
-        assert isinstance(key, ec.EllipticCurvePrivateKey)
-        return key
-    key = ec.generate_private_key(ec.SECP384R1())
-    pem = key.private_bytes(serialization.Encoding.PEM, kind, serialization.NoEncryption())
-    write_bytes(path, pem, mode=0o600)
-    return key
+CA, NEXT, SERVER, SECRET = "ca", "next", "superlink", "superexec.secret"
+CLIENT, HOP, HOP_SECRET = "client", "supernode", "executor.secret"
 
 
-def authority(folder: Path, trust: Path) -> tuple[Key, x509.Certificate]:
-    """The authority's key and certificate; the certificate is public."""
-    key = private_key(folder / f"{CA}.key", serialization.PrivateFormat.PKCS8)
-    public = trust / f"{CA}.crt"
-    if public.exists():
-        return key, x509.load_pem_x509_certificate(public.read_bytes())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fedpriv federation authority")])
-    uses = x509.KeyUsage(
-        digital_signature=True,
-        key_cert_sign=True,
-        crl_sign=True,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-    own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-    certificate = (
-        dated(x509.CertificateBuilder().subject_name(name).issuer_name(name), 10 * 365)
-        .public_key(key.public_key())
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(uses, critical=True)
-        .add_extension(own, critical=False)
-        .sign(key, hashes.SHA384())
-    )
-    write_bytes(public, certificate.public_bytes(serialization.Encoding.PEM))
-    return key, certificate
+@dataclass(frozen=True)
+class Places:
+    """The folders of a federation's keys."""
+
+    authority: Path
+    trust: Path
+    superlink: Path
+    serverapp: Path
+    clients: Sequence[Path]
+    hops: Sequence[Path]
+    hosts: Sequence[str]  # the SuperLink's names and addresses
+
+    @property
+    def bundle(self) -> Path:
+        return self.trust / f"{CA}.crt"
 
 
-def dated(builder: x509.CertificateBuilder, days: int) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
-    return (
-        builder.serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(minutes=5))
-        .not_valid_after(now + timedelta(days=days))
-    )
+def make_keys(places: Places) -> None:
+    """Everything a federation needs that is not there yet, or ends soon."""
+    ca_key, ca = authority(places)
+    key = private_key(places.superlink / f"{SERVER}.key")
+    if not fresh(places.superlink / f"{SERVER}.crt", key, ca_key):
+        certify(places, ca_key, ca)
+    secret(places.serverapp / SECRET)
+    for number, (folder, hop) in enumerate(zip(places.clients, places.hops, strict=True)):
+        client_key(folder, places.trust / f"{CLIENT}-{number}.pub")
+        key = private_key(folder / f"{HOP}.key")
+        if not fresh(hop / f"{HOP}.crt", key, key):
+            connect(folder, hop, number)
+        secret(hop / HOP_SECRET)
 
 
-def server_certificate(
-    folder: Path, hosts: Iterable[str], ca_key: Key, ca: x509.Certificate
-) -> None:
-    """The SuperLink's certificate for its names and addresses, and a secret for its executor."""
-    key = private_key(folder / f"{SERVER}.key", serialization.PrivateFormat.PKCS8)
-    if not (folder / SECRET).exists():
-        write_bytes(folder / SECRET, secrets.token_hex(32).encode(), mode=0o600)
-    if (folder / f"{SERVER}.crt").exists():
-        return
-    hosts = list(hosts)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0])])
-    above = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key())
-    certificate = (
-        dated(x509.CertificateBuilder().subject_name(name).issuer_name(ca.subject), DAYS)
-        .public_key(key.public_key())
-        .add_extension(x509.SubjectAlternativeName(map(general_name, hosts)), critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(above, critical=False)
-        .sign(ca_key, hashes.SHA384())
-    )
-    write_bytes(folder / f"{SERVER}.crt", certificate.public_bytes(serialization.Encoding.PEM))
+def rotate(places: Places, *, client_keys: bool = False) -> None:
+    """New keys, certificates and secrets below the authority; the next authority if there is one.
+
+    Clients keep their registered keys unless `client_keys`.
+    """
+    following = places.authority / f"{NEXT}.key"
+    if following.exists():
+        following.replace(places.authority / f"{CA}.key")
+    ca_key, ca = authority(places)
+    write_certificates(places.bundle, [ca])
+    new_key(places.superlink / f"{SERVER}.key")
+    certify(places, ca_key, ca)
+    secret(places.serverapp / SECRET, new=True)
+    for number, (folder, hop) in enumerate(zip(places.clients, places.hops, strict=True)):
+        if client_keys:
+            new_key(folder / f"{CLIENT}.key", OPENSSH)
+            client_key(folder, places.trust / f"{CLIENT}-{number}.pub")
+        new_key(folder / f"{HOP}.key")
+        connect(folder, hop, number)
+        secret(hop / HOP_SECRET, new=True)
 
 
-def general_name(host: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(host))
-    except ValueError:
-        return x509.DNSName(host)
+def next_authority(places: Places) -> None:
+    """A second authority that everybody trusts; the first one still signs until the next `rotate`.
+
+    Between the two steps clients on other machines get the new ca.crt.
+    """
+    _, first = authority(places)
+    key = new_key(places.authority / f"{NEXT}.key")
+    write_certificates(places.bundle, [first, authority_certificate(key)])
+
+
+def authority(places: Places) -> tuple[Key, x509.Certificate]:
+    """The authority's key, and that one of the certificates in the bundle that is of this key."""
+    key = private_key(places.authority / f"{CA}.key")
+    found = [one for one in read_certificates(places.bundle) if of_key(one, key)]
+    if not found:
+        found = [authority_certificate(key)]
+        write_certificates(places.bundle, found)
+    if days_left(found[0]) < 0:
+        print("the authority has expired: fedpriv deploy rotate --authority, then deploy rotate")
+    return key, found[0]
+
+
+def certify(places: Places, ca_key: Key, ca: x509.Certificate) -> None:
+    """A certificate for the SuperLink, signed by the authority."""
+    key = private_key(places.superlink / f"{SERVER}.key")
+    certificate = server_certificate(key, places.hosts, ca_key, ca)
+    write_certificates(places.superlink / f"{SERVER}.crt", [certificate])
+
+
+def connect(folder: Path, hop: Path, number: int) -> None:
+    """A certificate of its own for a SuperNode's small server, which its executor knows."""
+    key = private_key(folder / f"{HOP}.key")
+    hosts = [f"{HOP}-{number}", "localhost", "127.0.0.1"]
+    write_certificates(hop / f"{HOP}.crt", [server_certificate(key, hosts, key)])
+
+
+def secret(path: Path, *, new: bool = False) -> None:
+    """A secret of 256 bits, kept when it is there."""
+    if new or not path.exists():
+        write_bytes(path, secrets.token_hex(32).encode(), mode=0o600)
 
 
 def client_key(folder: Path, public: Path) -> None:
     """A client's key, and beside the certificates its public half."""
-    key = private_key(folder / f"{CLIENT}.key", serialization.PrivateFormat.OpenSSH)
+    key = private_key(folder / f"{CLIENT}.key", OPENSSH)
     ssh = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
-    write_bytes(public, key.public_key().public_bytes(*ssh) + b"\n")
-
-
-def make_keys(
-    *, ca: Path, trust: Path, superlink: Path, clients: Iterable[Path], hosts: Iterable[str]
-) -> None:
-    """Everything a federation needs, into the folders of those who need it."""
-    ca_key, certificate = authority(ca, trust)
-    server_certificate(superlink, hosts, ca_key, certificate)
-    for number, folder in enumerate(clients):
-        client_key(folder, trust / f"{CLIENT}-{number}.pub")
+    write_bytes(public, key.public_key().public_bytes(*ssh) + b"\n", mode=0o644)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--authority", type=Path, required=True)
-    parser.add_argument("--trust", type=Path, required=True)
-    parser.add_argument("--superlink", type=Path, required=True)
+    for name in ("authority", "trust", "superlink", "serverapp"):
+        parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--client", type=Path, action="append", required=True)
+    parser.add_argument("--hop", type=Path, action="append", required=True)
     parser.add_argument("--host", action="append", required=True)
+    parser.add_argument("--rotate", choices=["leaves", "clients", "authority"])
     given = parser.parse_args()
     os.umask(0o022)
-    make_keys(
-        ca=given.authority,
+    places = Places(
+        authority=given.authority,
         trust=given.trust,
         superlink=given.superlink,
+        serverapp=given.serverapp,
         clients=given.client,
+        hops=given.hop,
         hosts=given.host,
     )
+    try:
+        if given.rotate == "authority":
+            next_authority(places)
+        elif given.rotate:
+            rotate(places, client_keys=given.rotate == "clients")
+        else:
+            make_keys(places)
+    except FedprivError as error:
+        sys.exit(f"error: {error}")
 
 
 if __name__ == "__main__":

@@ -17,22 +17,28 @@ from fedpriv.simulations.deploy.compose import Mount, Service
 LOOPBACK = "127.0.0.1"
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports of the loopback that nobody listens on."""
+def held(count: int) -> list[socket.socket]:
+    """Sockets that hold ports of the loopback for whoever is told their numbers.
+
+    A bound socket that does not listen keeps the number from being given to others, and a server
+    that asks to reuse addresses, as uvicorn and gRPC do, can listen on it all the same. They are
+    held as long as the federation runs, so that a service that is restarted finds its port free.
+    """
     sockets = [socket.socket() for _ in range(count)]
-    try:
-        for opened in sockets:
-            opened.bind((LOOPBACK, 0))
-        return [opened.getsockname()[1] for opened in sockets]
-    finally:
-        for opened in sockets:
-            opened.close()
+    for opened in sockets:
+        opened.bind((LOOPBACK, 0))
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return sockets
 
 
-def assigned(services: Iterable[Service]) -> dict[str, int]:
-    """A local port for every `service:port`."""
+def assigned(services: Iterable[Service]) -> dict[str, socket.socket]:
+    """A held local port for every `service:port`."""
     wanted = [f"{service.name}:{port}" for service in services for port in service.ports]
-    return dict(zip(wanted, free_ports(len(wanted)), strict=True))
+    return dict(zip(wanted, held(len(wanted)), strict=True))
+
+
+def numbers(ports: Mapping[str, socket.socket]) -> dict[str, int]:
+    return {name: opened.getsockname()[1] for name, opened in ports.items()}
 
 
 @dataclass(frozen=True)

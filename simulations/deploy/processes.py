@@ -6,14 +6,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from fedpriv.errors import BadFolder, BadInput, WorkFailed
 from fedpriv.simulations.deploy.compose import Service, read_compose
 from fedpriv.simulations.deploy.control import Control
-from fedpriv.simulations.deploy.local import Here
+from fedpriv.simulations.deploy.enrol import key_in
+from fedpriv.simulations.deploy.local import Here, names_of, program
 from fedpriv.simulations.deploy.state import Deployment, deployment_in
 
 CONTROL_PORT, SUPERLINK = 8000, "superlink"
@@ -26,9 +27,16 @@ class Processes:
     file: Path
     folder: Path
 
-    def up(self, patience: float = 600.0, tell: Callable[[str], None] = lambda line: None) -> None:
+    def up(
+        self,
+        patience: float = 600.0,
+        tell: Callable[[str], None] = lambda line: None,
+        *,
+        clients: int | None = None,
+        shared: bool = False,
+    ) -> None:
         """Start every service and wait until all are ready."""
-        services = read_compose(self.file)
+        services = read_compose(self.file, clients=clients)
         found = self.deployment()
         if found is not None and found.alive:
             raise BadInput(
@@ -37,9 +45,12 @@ class Processes:
             )
         (self.folder / "logs").mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "fedpriv.simulations.deploy.supervisor"]
+        command += ["--folder", str(self.folder), "--file", str(self.file)]
+        command += [f"--clients={clients}"] if clients is not None else []
+        command += ["--shared"] if shared else []
         with (self.folder / "logs" / "supervisor.log").open("ab") as log:
             supervisor = subprocess.Popen(
-                [*command, "--folder", str(self.folder), "--file", str(self.file)],
+                command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -139,6 +150,73 @@ class Processes:
         """Print the log of a service."""
         for line in followed(self.log(service), stop=lambda: not follow):
             print(line, end="")
+
+    @property
+    def up_now(self) -> bool:
+        found = self.deployment()
+        return found is not None and found.alive
+
+    def once(self, service: str, *words: str) -> None:
+        """Run a service that ends by itself, with more words than the file has."""
+        keys = len(list((self.folder / "volumes").glob("client-*-key")))
+        services = read_compose(self.file, clients=keys or None)
+        chosen = next((one for one in services if one.name == service), None)
+        if chosen is None:
+            raise BadInput(f"The active profile has no service '{service}': it has no keys.")
+        found = self.running() if self.up_now else None
+        ports = found.ports if found else {}
+        here = Here(self.folder, self.file.parent, ports, names_of(services))
+        local = here.localised(chosen)
+        done = subprocess.run(
+            [*program(local.command), *words],
+            env={**os.environ, **local.environment},
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode:
+            last = (done.stderr or done.stdout).strip().splitlines()[-1:]
+            raise WorkFailed(f"Service '{service}' failed: {' '.join(last) or done.returncode}")
+
+    def lasting(self) -> list[str]:
+        """The services that go on."""
+        found = self.running()
+        return [name for name, one in found.services.items() if one.status != "completed"]
+
+    def restart(self, services: Iterable[str], patience: float = 300.0) -> None:
+        """Stop services and wait until they are ready again."""
+        before = self.running().services
+        names = [name for name in services if before[name].alive]
+        for name in names:
+            os.kill(before[name].pid or 0, signal.SIGTERM)
+        ends = time.monotonic() + patience
+        waiting = names
+        while waiting:
+            now = self.running().services
+            waiting = [
+                name
+                for name in names
+                if now[name].pid in (None, before[name].pid)
+                or now[name].status not in (before[name].status, "healthy")
+            ]
+            if time.monotonic() > ends:
+                raise WorkFailed(
+                    f"After {patience:.0f} s these services are not ready again: "
+                    f"{', '.join(waiting)}. {self.tail(waiting[0])}"
+                )
+            time.sleep(0.3)
+
+    def public_keys(self) -> list[bytes]:
+        """The keys of the clients that this federation's `keys` made."""
+        return [key_in(path) for path in (self.folder / "volumes" / "trust").glob("client-*.pub")]
+
+    def certificates(self) -> dict[str, Path]:
+        """Every certificate of the federation."""
+        volumes = self.folder / "volumes"
+        found = {"authority": volumes / "trust" / "ca.crt"}
+        found["superlink"] = volumes / "superlink-keys" / "superlink.crt"
+        hops = sorted(volumes.glob("client-*-hop/supernode.crt"), key=lambda path: len(str(path)))
+        found |= {f"{path.parent.name.removesuffix('-hop')}'s own": path for path in hops}
+        return {name: path for name, path in found.items() if path.exists()}
 
     def seen_by_server(self, out: Path) -> str:
         return str(out.resolve())

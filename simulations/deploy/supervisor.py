@@ -16,10 +16,10 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
 
+from fedpriv.simulations.deploy import shared
 from fedpriv.simulations.deploy.compose import Service, read_compose
-from fedpriv.simulations.deploy.local import Here, assigned, names_of, program
+from fedpriv.simulations.deploy.local import Here, assigned, names_of, numbers, program
 from fedpriv.simulations.deploy.state import Deployment, Running, start_time
 
 TICK, BACKOFF = 0.2, 1.0
@@ -35,7 +35,7 @@ class Watched:
     """One service and its process."""
 
     service: Service
-    process: subprocess.Popen[bytes] | None = None
+    process: "subprocess.Popen[bytes] | shared.Forked | None" = None
     probe: subprocess.Popen[bytes] | None = None
     status: str = "waiting"  # waiting, running, healthy, completed, failed or stopped
     restarts: int = 0
@@ -60,6 +60,7 @@ class Supervisor:
 
     here: Here
     services: list[Service]
+    shared: bool = False  # clients are forks of this process
     watched: dict[str, Watched] = field(default_factory=dict)
     stopping: bool = False
 
@@ -105,8 +106,29 @@ class Supervisor:
         service = watched.service
         scratch = self.here.folder / "scratch" / service.name
         scratch.mkdir(parents=True, exist_ok=True)
-        with self.log(service.name) as log:
-            watched.process = subprocess.Popen(
+        main = shared.main_of(service.command) if self.shared else None
+        if main is not None:
+            watched.process = shared.forked(
+                main,
+                shared.options_of(service.command),
+                name=service.name,
+                environment=shared.paced(self.environment(service), self.executors),
+                folder=scratch,
+                log=self.log(service.name),
+            )
+        else:
+            watched.process = self.started(service, scratch)
+        watched.status, watched.failures = "running", 0
+
+    @property
+    def executors(self) -> int:
+        """How many clients' executors ask for work."""
+        return sum(shared.EXECUTOR in w.service.command for w in self.watched.values())
+
+    def started(self, service: Service, scratch: Path) -> subprocess.Popen[bytes]:
+        """A process of its own, with a program of its own."""
+        with self.log(service.name).open("ab") as log:
+            return subprocess.Popen(
                 program(service.command),
                 env=self.environment(service),
                 cwd=scratch,
@@ -116,12 +138,11 @@ class Supervisor:
                 start_new_session=True,
                 preexec_fn=die_with_parent,
             )
-        watched.status, watched.failures = "running", 0
 
-    def log(self, name: str) -> BinaryIO:
+    def log(self, name: str) -> Path:
         path = self.here.folder / "logs" / f"{name}.log"
         path.parent.mkdir(parents=True, exist_ok=True)
-        return path.open("ab")
+        return path
 
     def environment(self, service: Service) -> Mapping[str, str]:
         """This process's environment, the service's own above it, our programs first."""
@@ -237,15 +258,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--file", type=Path, required=True)
+    parser.add_argument("--clients", type=int)
+    parser.add_argument("--shared", action="store_true")
     given = parser.parse_args()
-    services = read_compose(given.file)
+    services = read_compose(given.file, clients=given.clients)
+    if given.shared:
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
+        shared.load()
+    ports = assigned(services)  # held until this process ends
     here = Here(
         folder=given.folder.resolve(),
         project=given.file.resolve().parent,
-        ports=assigned(services),
+        ports=numbers(ports),
         names=names_of(services),
     )
-    Supervisor(here, services).run()
+    Supervisor(here, services, given.shared).run()
 
 
 if __name__ == "__main__":

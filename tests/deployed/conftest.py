@@ -25,10 +25,10 @@ def quiet_environment():
 
 @pytest.fixture(scope="session")
 def federation(tmp_path_factory, quiet_environment):
-    """Up once, for tests that leave it as it is."""
+    """Up once, its clients in one memory, for tests that leave it as it is."""
     from federations import up
 
-    processes = up(tmp_path_factory.mktemp("federation") / "deployment")
+    processes = up(tmp_path_factory.mktemp("federation") / "deployment", shared=True)
     yield processes
     processes.down()
 

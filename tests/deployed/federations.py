@@ -34,14 +34,14 @@ keep-truth = true
 """
 
 
-def up(folder, file=FILE, terms=TERMS):
+def up(folder, file=FILE, terms=TERMS, shared=False):
     """A federation on its feet, its clients with these terms."""
     processes = Processes(file, folder)
     for client in range(3):
         state = folder / "volumes" / f"client-{client}-state"
         state.mkdir(parents=True)
         (state / "terms.toml").write_text(terms)
-    processes.up(PATIENCE)
+    processes.up(PATIENCE, shared=shared)
     return processes
 
 

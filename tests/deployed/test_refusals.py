@@ -9,7 +9,7 @@ from flwr.cli.build import build_fab_from_files
 
 from fedpriv.errors import WorkFailed
 from fedpriv.simulations.deploy.control import Control
-from fedpriv.simulations.deploy.keys import make_keys
+from fedpriv.simulations.deploy.keys import Places, make_keys
 from fedpriv.simulations.deploy.local import program
 
 FOREIGN = """
@@ -35,6 +35,7 @@ app = ClientApp()
 """
 
 
+@pytest.mark.hostile
 def test_a_foreign_bundle_is_refused_and_its_code_never_runs(federation, tmp_path):
     trace = tmp_path / "it-ran"
     files = {"pyproject.toml": FOREIGN.encode(), "foreign.py": SPY % str(trace).encode()}
@@ -65,15 +66,20 @@ def supernode(federation, tmp_path, ca, key):
 
 def strangers(folder):
     make_keys(
-        ca=folder / "ca",
-        trust=folder / "trust",
-        superlink=folder / "link",
-        clients=[folder / "client"],
-        hosts=["localhost"],
+        Places(
+            authority=folder / "ca",
+            trust=folder / "trust",
+            superlink=folder / "link",
+            serverapp=folder / "secret",
+            clients=[folder / "client"],
+            hops=[folder / "hop"],
+            hosts=["localhost"],
+        )
     )
     return folder
 
 
+@pytest.mark.hostile
 def test_a_key_nobody_registered_is_refused(federation, tmp_path):
     ours = federation.folder / "volumes" / "trust" / "ca.crt"
     before = len(federation.control().nodes())
@@ -84,6 +90,7 @@ def test_a_key_nobody_registered_is_refused(federation, tmp_path):
     assert len(federation.control().nodes()) == before
 
 
+@pytest.mark.hostile
 def test_a_server_of_another_authority_is_refused(federation, tmp_path):
     theirs = strangers(tmp_path) / "trust" / "ca.crt"
     key = federation.folder / "volumes" / "client-0-key" / "client.key"
@@ -93,6 +100,7 @@ def test_a_server_of_another_authority_is_refused(federation, tmp_path):
         Control(federation.control().address, Path(theirs)).runs()
 
 
+@pytest.mark.hostile
 def test_a_scenario_cannot_call_functions_on_clients(federation, tmp_path):
     trace = tmp_path / "it-ran"
     scenario = small(plugins=[{"name": "os:system", "command": f"touch {trace}"}])
@@ -104,17 +112,26 @@ def test_a_scenario_cannot_call_functions_on_clients(federation, tmp_path):
 @pytest.mark.parametrize(
     ("sections", "words"),
     [
-        (
+        pytest.param(
             {
                 "federation": {"clients": 3, "rounds": 1, "strategy": "representation"},
                 "representation": {"layer": "input"},
             },
             "No party published an encoder|shared usable codes",
+            marks=pytest.mark.hostile,
+            id="raw samples",
         ),
-        ({"training": {"local-steps": 10**12}}, "training steps that this client's terms allow"),
-        ({"seed": 4, "data": {"name": "synthetic", "limit": 400}}, "another division of its data"),
+        pytest.param(
+            {"training": {"local-steps": 10**12}},
+            "training steps that this client's terms allow",
+            id="work without end",
+        ),
+        pytest.param(
+            {"seed": 4, "data": {"name": "synthetic", "limit": 400}},
+            "another division of its data",
+            id="another division",
+        ),
     ],
-    ids=["raw samples", "work without end", "another division"],
 )
 def test_what_the_owners_do_not_allow_is_refused_by_every_client(
     federation, tmp_path, sections, words

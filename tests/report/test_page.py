@@ -3,6 +3,8 @@
 import json
 import math
 import re
+import shutil
+import stat
 from html.parser import HTMLParser
 
 import pandas as pd
@@ -137,6 +139,15 @@ def test_the_page_lies_beside_the_run(make_run):
     folder = make_run()
     assert write_report([folder.path]) == folder.report_file
     assert folder.report_file.stat().st_size > 4e6  # plotly is in it
+
+
+def test_a_page_with_pictures_is_its_owners(make_run):
+    folder = make_run()
+    shutil.rmtree(folder.attacks)
+    place = write_report([folder.path])
+    assert stat.S_IMODE(place.stat().st_mode) & 0o044  # figures may be read by others
+    save_grid(folder.picture_file("dlg", "3-1"), [torch.zeros(2, 1, 6, 6)] * 2)
+    assert stat.S_IMODE(write_report([folder.path]).stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("content", [None, "not,a\nrun,folder"])

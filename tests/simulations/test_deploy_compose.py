@@ -1,12 +1,14 @@
 """docker-compose.yml as local processes: the same words with other folders and ports."""
 
+import re
+import socket
 from pathlib import Path
 
 import pytest
 import yaml
 
 from fedpriv.simulations.deploy.compose import read_compose
-from fedpriv.simulations.deploy.local import Here, assigned, names_of
+from fedpriv.simulations.deploy.local import Here, assigned, held, names_of, numbers
 from fedpriv.simulations.deploy.variables import BadCompose, interpolated
 
 FILE = Path(__file__).parents[2] / "docker-compose.yml"
@@ -19,7 +21,7 @@ def written(tmp_path, services):
 
 
 def here(services, tmp_path):
-    return Here(tmp_path / "d", tmp_path / "p", assigned(services), names_of(services))
+    return Here(tmp_path / "d", tmp_path / "p", numbers(assigned(services)), names_of(services))
 
 
 @pytest.mark.parametrize("profile", ["secure", "insecure", "gpu"])
@@ -28,15 +30,14 @@ def test_every_profile_is_a_federation_of_three_clients(profile):
     commands = [" ".join(service.command) for service in services]
     assert sum("flower-supernode" in command for command in commands) == 3
     assert sum("fedpriv.clients.protection.executor" in command for command in commands) == 3
-    assert sum("flower-superlink" in command for command in commands) == 1
+    assert sum("fedpriv.simulations.deploy.superlink" in command for command in commands) == 1
+    assert sum("fedpriv.clients.protection.template" in command for command in commands) == 3
 
 
 def test_security_is_the_default():
     services = {service.name: service for service in read_compose(FILE, {})}
     assert "--enable-supernode-auth" in services["superlink"].command
-    assert not any(
-        "--insecure" in services[name].command for name in services if "client" not in name
-    )
+    assert not any("--insecure" in service.command for service in services.values())
 
 
 def test_the_control_port_is_published_on_the_loopback_only():
@@ -46,13 +47,64 @@ def test_the_control_port_is_published_on_the_loopback_only():
             assert not port.endswith(":8000") or port.startswith("127.0.0.1:")
 
 
-def test_each_private_volume_has_one_owner():
+def users(volume):
     services = read_compose(FILE, {})
+    return {s.name for s in services if any(m.source == volume for m in s.mounts)} - {"keys"}
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_each_private_volume_is_seen_by_those_who_need_it(number):
+    client, node = f"client-{number}", f"supernode-{number}"
+    assert users(f"{client}-key") == {node}
+    assert users(f"{client}-hop") == {node, client}
+    assert users(f"{client}-state") == {client, f"{client}-terms"}
+
+
+def test_the_servers_code_sees_no_key_of_the_superlink():
+    assert users("superlink-keys") == {"superlink"}
+    assert users("serverapp-secret") == {"superlink", "serverapp"}
+    assert users("authority") == set()
+
+
+def test_a_client_and_its_supernode_know_each_other():
+    services = {service.name: service for service in read_compose(FILE, {})}
     for number in range(3):
-        for kind, owner in (("key", f"supernode-{number}"), ("state", f"client-{number}")):
-            volume = f"client-{number}-{kind}"
-            users = {s.name for s in services if any(m.source == volume for m in s.mounts)}
-            assert users - {"keys"} == {owner}
+        node, client = services[f"supernode-{number}"].command, services[f"client-{number}"].command
+        for command in (node, client):
+            assert "--superexec-auth-secret-file=/hop/executor.secret" in command
+        assert "--ssl-certfile=/hop/supernode.crt" in node
+        assert "--root-certificates=/hop/supernode.crt" in client
+
+
+def test_every_service_has_limits_and_those_that_work_have_more():
+    tables = yaml.safe_load(FILE.read_text())["services"]
+    for table in tables.values():
+        assert {"mem_limit", "cpus", "pids_limit"} <= set(table)
+    memory = {name: tables[name]["mem_limit"] for name in ("keys", "superlink", "client-1")}
+    assert memory["keys"] == "1g"
+    assert "2g" in memory["superlink"] and "4g" in memory["client-1"]
+
+
+def test_the_image_begins_with_a_digest():
+    first = (FILE.parent / "Dockerfile").read_text()
+    assert re.search(r"^ARG BASE=python:\S+@sha256:[0-9a-f]{64}$", first, re.MULTILINE)
+
+
+def test_every_folder_that_is_mounted_belongs_to_the_user_of_the_image():
+    made = (FILE.parent / "Dockerfile").read_text().split("for folder in")[1].split(";")[0].split()
+    for profile in ("secure", "gpu", "insecure"):
+        for service in read_compose(FILE, {"COMPOSE_PROFILES": profile}):
+            assert {mount.target.strip("/") for mount in service.mounts} <= set(made)
+
+
+def test_a_held_port_is_nobody_elses_and_its_services_to_listen_on():
+    (mine,) = held(1)
+    address = mine.getsockname()
+    with pytest.raises(OSError, match="in use"), socket.socket() as stranger:
+        stranger.bind(address)
+    for _ in range(2):  # a service that is restarted finds it free again
+        with socket.create_server(address), socket.create_connection(address):
+            pass
 
 
 def test_services_come_after_those_they_need():
