@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from flwr.common.secure_aggregation.secaggplus_constants import (
         RECORD_KEY_CONFIGS as RECORD_KEY_CONFIGS,
     )
+    from flwr.common.secure_aggregation.secaggplus_constants import Key as SecAggKey
+    from flwr.common.secure_aggregation.secaggplus_constants import Stage as Stage
     from flwr.common.serde import fab_to_proto as fab_to_proto
     from flwr.common.serde import recorddict_from_proto as recorddict_from_proto
     from flwr.common.serde import recorddict_to_proto as recorddict_to_proto
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     from flwr.supercore.tls import (
         validate_and_resolve_root_certificates as validate_and_resolve_root_certificates,
     )
+    from flwr.superlink.grid import HttpGrid as HttpGrid
     from flwr.supernode.runtime import run_clientapp as run_clientapp
 
 PRIVATE = {
@@ -78,7 +81,11 @@ PRIVATE = {
         "ndarrays_to_parameters",
         "parameters_to_ndarrays",
     ),
-    "flwr.common.secure_aggregation.secaggplus_constants": ("RECORD_KEY_CONFIGS",),
+    "flwr.common.secure_aggregation.secaggplus_constants": (
+        "RECORD_KEY_CONFIGS",
+        "SecAggKey",
+        "Stage",
+    ),
     "flwr.common.serde": (
         "fab_to_proto",
         "recorddict_from_proto",
@@ -124,8 +131,10 @@ PRIVATE = {
     ),
     "flwr.supercore.task_identity": ("TaskIdentity",),
     "flwr.supercore.tls": ("validate_and_resolve_root_certificates",),
+    "flwr.superlink.grid": ("HttpGrid",),
     "flwr.supernode.runtime": ("run_clientapp",),
 }
+THEIRS = {"SecAggKey": "Key"}  # names that Flower uses twice
 _HOME = {name: module for module, names in PRIVATE.items() for name in names}
 
 
@@ -133,5 +142,5 @@ def __getattr__(name: str) -> Any:
     """The object of that name, from the module it lives in."""
     if name not in _HOME:
         raise AttributeError(f"module 'fedpriv.flower' has no attribute '{name}'")
-    home = import_module(_HOME[name])
-    return getattr(home, name) if hasattr(home, name) else import_module(f"{_HOME[name]}.{name}")
+    home, theirs = import_module(_HOME[name]), THEIRS.get(name, name)
+    return getattr(home, theirs) if hasattr(home, theirs) else import_module(f"{_HOME[name]}.{name}")

@@ -19,7 +19,8 @@ from fedpriv.strategies.catalogue import row_of, strategy_of
 from fedpriv.strategies.curious import Curious
 from fedpriv.strategies.knowledge import recorder_of
 from fedpriv.strategies.malicious.catalogue import malicious_of
-from fedpriv.strategies.roster import Roster
+from fedpriv.strategies.pulling import careful
+from fedpriv.strategies.roster import roster_of
 from fedpriv.strategies.rounds import Federated, Listener, Record
 from fedpriv.strategies.secagg import observer_on, secured
 from fedpriv.training import evaluate
@@ -78,7 +79,8 @@ def server_app(listener: Listener | None = None) -> ServerApp:
             folder.save_model(state, {"round": record["round"]})
             return going_on
 
-        net, roster = secured(grid, scenario), Roster(scenario.federation.clients)
+        roster = roster_of(scenario)
+        net = secured(careful(grid), scenario)
         strategy = malicious_of(scenario, strategy_of(scenario, roster), roster)
         if scenario.attacks and row_of(scenario).reply != "nothing":
             recorder = recorder_of(scenario, folder.observations, roster)
