@@ -61,6 +61,11 @@ def check_secagg(scenario: Scenario) -> None:
         raise BadScenario("federation.secagg needs at least 2 clients: a sum of one hides nothing.")
 
 
+def precision(clients: int) -> int:
+    """How many integers the clipping range is divided into: so many that no sum overflows."""
+    return int(2 ** min(26, 31 - clients.bit_length()))
+
+
 @dataclass
 class Ask:
     """What the workflow wants of a strategy: whom to ask what, and what to do with the sum."""
@@ -128,6 +133,15 @@ class SecureGrid(Through):
             for message in messages
         ]
 
+    def most_moved(self, norm: float, numbers: int) -> float:
+        """How far one client with an update of this norm can move the last mean.
+
+        Clients round what they send to integers, which makes an update a little longer.
+        """
+        rounding = 2 * CLIP / precision(len(self.examples)) * numbers**0.5
+        weights = self.examples.values()
+        return (norm * max(weights) + rounding * self.heaviest) / sum(weights)
+
     def refused(self, message: Message, why: str) -> Message:
         reason = self.errors.get(message.metadata.dst_node_id, why)
         return Message(Error(NOT_SUMMED, reason), reply_to=message)
@@ -135,13 +149,12 @@ class SecureGrid(Through):
     def protocol(self, ask: Ask, timeout: float | None) -> None:
         """Flower's four stages; `ask` has the results unless too few clients came through."""
         clients = len(ask.nodes)
-        precision = 2 ** min(26, 31 - clients.bit_length())
         workflow = SecAggPlusWorkflow(
             num_shares=1.0,
             reconstruction_threshold=0.51,
             max_weight=self.heaviest,
             clipping_range=CLIP,
-            quantization_range=precision,
+            quantization_range=precision(clients),
             timeout=timeout,
         )
         records = RecordDict(
