@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from flwr.common.secure_aggregation.secaggplus_constants import (
         RECORD_KEY_CONFIGS as RECORD_KEY_CONFIGS,
     )
-    from flwr.common.secure_aggregation.secaggplus_constants import Key as SecAggKey
     from flwr.common.secure_aggregation.secaggplus_constants import Stage as Stage
     from flwr.common.serde import fab_to_proto as fab_to_proto
     from flwr.common.serde import recorddict_from_proto as recorddict_from_proto
@@ -143,4 +142,6 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'fedpriv.flower' has no attribute '{name}'")
     home, theirs = import_module(_HOME[name]), THEIRS.get(name, name)
-    return getattr(home, theirs) if hasattr(home, theirs) else import_module(f"{_HOME[name]}.{name}")
+    return (
+        getattr(home, theirs) if hasattr(home, theirs) else import_module(f"{_HOME[name]}.{name}")
+    )

@@ -33,7 +33,7 @@ def is_number(value: object) -> bool:
     """Whether it is one finite number that arithmetic of doubles can take."""
     if type(value) not in (int, float):
         return False
-    return abs(value) <= LARGEST_FIGURE and math.isfinite(value)  # type: ignore[arg-type, operator]
+    return abs(value) <= LARGEST_FIGURE and math.isfinite(value)  # type: ignore[arg-type]
 
 
 def why_unusable(reply: Message, sent: Mapping[str, torch.Tensor] | None) -> str | None:

@@ -42,7 +42,7 @@ class Expected:
 
 def why_odd_codes(record: ArrayRecord, expected: Expected) -> str | None:
     """What is wrong with shared codes, in words; sizes come before anything is decoded."""
-    rows = {
+    rows: dict[str, tuple[np.dtype, tuple[int, ...], int]] = {
         Z: (CODE, expected.code, expected.rows),
         TEST: (CODE, expected.code, expected.tests),
         TEST_IDS: (NUMBER, (), expected.tests),

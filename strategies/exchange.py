@@ -1,11 +1,13 @@
 """One exchange: which reply belongs to which message, and what is wrong with the others."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from flwr.app import Message
 
 from fedpriv.screening import said
+from fedpriv.wire import METRICS
 
 Name = Callable[[int], int | str]  # what to call a node
 Why = Callable[[Message], str | None]  # what is wrong with a reply, in words
@@ -68,3 +70,21 @@ def why_of(reply: Message, why_unfit: Why) -> str | None:
         return why_unfit(reply)
     except Exception as error:
         return f"it cannot be read: {type(error).__name__}: {said(error)}"
+
+
+def evened(replies: Sequence[Message], tell: Callable[[int, str], None]) -> Sequence[Message]:
+    """The replies with the metrics that all of them have, as Flower's strategies need it.
+
+    `tell` is told of a node whose metrics differ from those of most others.
+    """
+    names = [set(reply.content.metric_records[METRICS]) for reply in replies]
+    common = set.intersection(*names) if names else set()
+    seen = Counter(name for each in names for name in each)
+    usual = {name for name, times in seen.items() if 2 * times > len(replies)}
+    for reply, own in zip(replies, names, strict=True):
+        odd = sorted(own ^ usual)
+        if odd:
+            tell(reply.metadata.src_node_id, f"others have other metrics: {odd[:3]} are not read")
+        for name in own - common:
+            del reply.content.metric_records[METRICS][name]
+    return replies

@@ -14,7 +14,7 @@ from flwr.serverapp import Grid
 
 from fedpriv.errors import WorkFailed
 from fedpriv.scenario import Scenario
-from fedpriv.scenario.built import dataset_of, shares_of
+from fedpriv.scenario.built import shares_of
 from fedpriv.screening import is_number, said, why_not_an_answer
 from fedpriv.strategies.exchange import sorted_out
 from fedpriv.wire import EXAMPLES, METRICS, PARTITION
@@ -42,6 +42,7 @@ class Roster:
         self._acting: dict[int, int] = {}  # partition -> the node id that is asked
         self._counts: dict[int, float] = {}  # node id -> the samples it said it has
         self._silent: dict[int, str] = {}  # node id -> why it did not say
+        self._asked: set[int] = set()  # nodes that were asked in this round
         self._told: list[dict[str, Any]] = []
         self._waited = False
 
@@ -78,11 +79,17 @@ class Roster:
         found, self._told = self._told, []
         return found
 
+    def new_round(self, grid: Grid) -> None:
+        """Ask those again who did not say who they are: once a round, as each may take its time."""
+        self._asked.clear()
+        self.nodes(grid)
+
     def nodes(self, grid: Grid) -> list[int]:
         """The node ids that are there now, in partition order."""
         present = self._present(grid)
-        unknown = [node for node in present if node not in self._claims]
+        unknown = [n for n in present if n not in self._claims and n not in self._asked]
         if unknown:
+            self._asked |= set(unknown)
             self._ask(grid, unknown)
         self._settle(present)
         if not self._acting:
@@ -135,7 +142,7 @@ class Roster:
         partition, count = figures.get(PARTITION), figures.get(EXAMPLES)
         if not is_number(partition) or partition != int(partition):  # type: ignore[arg-type]
             return f"'{PARTITION}' must be a whole number, got {said(repr(partition), 60)}"
-        if not 0 <= partition < self.clients:  # type: ignore[operator]
+        if not 0 <= partition < self.clients:
             return (
                 f"'{PARTITION}' is {partition}, and the {self.clients} clients of this federation "
                 f"are 0 to {self.clients - 1}"
@@ -192,8 +199,5 @@ class Roster:
 
 def roster_of(scenario: Scenario) -> Roster:
     """A roster that knows how many samples each partition of the scenario has."""
-    clients = scenario.federation.clients
     sizes = [len(share) for share in shares_of(scenario)]
-    if scenario.data.partition == "vertical":  # every party has columns of all rows
-        sizes = [len(dataset_of(scenario).y_train)] * clients
-    return Roster(clients, sizes=sizes)
+    return Roster(scenario.federation.clients, sizes=sizes)

@@ -8,7 +8,7 @@ not fit; everything else is asked of the strategy by Flower's own hooks.
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -21,7 +21,7 @@ from fedpriv.rng import seed_of
 from fedpriv.scenario.built import seed_everything
 from fedpriv.screening import EPSILON, is_number, why_unusable
 from fedpriv.state import State
-from fedpriv.strategies.exchange import sorted_out
+from fedpriv.strategies.exchange import evened, sorted_out
 from fedpriv.strategies.roster import Roster
 from fedpriv.wire import ALONE, EXAMPLES, METRICS, metrics_of, record_of, state_in
 
@@ -86,7 +86,7 @@ class Federated:
         A strategy may have several exchanges in a round: each is sent, screened and aggregated,
         then `configure_more` gives the next.
         """
-        self.roster.nodes(self.grid)
+        self.roster.new_round(self.grid)
         seed_everything(seed_of(self.seed, "server", server_round))  # Flower samples globally
         record: Record = {"round": server_round, "asked": 0, "clients": 0, "failed": []}
         record |= {"bytes-down": 0, "bytes-up": 0}
@@ -97,12 +97,12 @@ class Federated:
         more = getattr(self.strategy, "configure_more", None)
         while messages:
             good = self.exchanged(messages, state if self.shares else None, record)
-            aggregated, metrics = self.strategy.aggregate_train(server_round, good)
-            record |= {f"train-{key}": value for key, value in metrics_of(metrics).items()}
             spent = [value for reply in good if (value := epsilon_in(reply)) is not None]
+            claims |= claims_in(messages, good)
+            aggregated, metrics = self.strategy.aggregate_train(server_round, self.evened(good))
+            record |= {f"train-{key}": value for key, value in metrics_of(metrics).items()}
             if spent:
                 record["train-epsilon"] = max(spent)
-            claims |= claims_in(messages, good)
             if aggregated is not None:
                 state = state_in(aggregated)
             messages = self.known(more(server_round, self.grid)) if more is not None else []
@@ -117,7 +117,7 @@ class Federated:
         return state, record
 
     def known(self, messages: Iterable[Message]) -> list[Message]:
-        """The messages to nodes of the roster: a strategy of somebody else asks whoever is there."""
+        """The messages to nodes of the roster: somebody else's strategy asks whoever is there."""
         return [m for m in messages if self.roster.knows(m.metadata.dst_node_id)]
 
     def exchanged(
@@ -163,14 +163,19 @@ class Federated:
             self.lighten(reply)
         return good, [failure for failure, _ in failed]
 
+    def evened(self, replies: list[Message]) -> Sequence[Message]:
+        """The replies with the metrics that all have."""
+        return evened(replies, lambda node, why: self.roster.tell(self.roster.name(node), why))
+
     def lighten(self, reply: Message) -> None:
         """Let a client count for no more samples than it has."""
         node = reply.metadata.src_node_id
         figures, most = reply.content.metric_records[METRICS], self.roster.most(node)
-        if most is not None and figures[EXAMPLES] > max(most, 1.0):  # type: ignore[operator]
+        count = float(figures[EXAMPLES])  # type: ignore[arg-type]
+        if most is not None and count > max(most, 1.0):
             self.roster.tell(
                 self.roster.name(node),
-                f"'{EXAMPLES}' is {figures[EXAMPLES]:g}, and it has {most:g}: it counts for those",
+                f"'{EXAMPLES}' is {count:g}, and it has {most:g}: it counts for those",
             )
             figures[EXAMPLES] = max(most, 1.0)
 
@@ -201,8 +206,10 @@ class Federated:
             good, failed = self.answered(asked, None)
             for failure in failed:
                 self.roster.tell(failure["client"], f"evaluation: {failure['why']}")
-            own = metrics_of(self.strategy.aggregate_evaluate(server_round, good)) if good else {}
-            figures |= {f"client-{key}": value for key, value in own.items()}
+            own = (
+                self.strategy.aggregate_evaluate(server_round, self.evened(good)) if good else None
+            )
+            figures |= {f"client-{key}": value for key, value in metrics_of(own).items()}
         return state, figures
 
 

@@ -140,7 +140,7 @@ class SecureGrid(Through):
         """
         rounding = 2 * CLIP / precision(len(self.examples)) * numbers**0.5
         weights = self.examples.values()
-        return (norm * max(weights) + rounding * self.heaviest) / sum(weights)
+        return float((norm * max(weights) + rounding * self.heaviest) / sum(weights))
 
     def refused(self, message: Message, why: str) -> Message:
         reason = self.errors.get(message.metadata.dst_node_id, why)
@@ -208,7 +208,7 @@ class SecureGrid(Through):
             replies = watched.last
             if ask.results and self.possible(ask):
                 if without is not None:
-                    self.errors[without] = "its shares of the others' keys are wrong"
+                    log.warning("node %d: its shares of the others' keys are wrong", without)
                 return
         ask.results = []
         self.errors |= dict.fromkeys(ask.nodes, "there is no sum: a client sent wrong numbers")

@@ -47,7 +47,7 @@ def why_odd_stage(asked: Message, reply: Message, shapes: Shapes, heaviest: floa
             given,
             SecAggKey.NODE_ID_LIST,
             SecAggKey.SHARE_LIST,
-            {*sent[SecAggKey.ACTIVE_NODE_ID_LIST], *sent[SecAggKey.DEAD_NODE_ID_LIST]},  # type: ignore[misc, list-item]
+            {*sent[SecAggKey.ACTIVE_NODE_ID_LIST], *sent[SecAggKey.DEAD_NODE_ID_LIST]},  # type: ignore[misc]
         ),
     }[str(sent[SecAggKey.STAGE])]()
     return None if why is None else f"secure aggregation: {why}"
@@ -82,9 +82,7 @@ def why_odd_list(given: ConfigRecord, names: str, values: str, nodes: set[int]) 
     return None
 
 
-def why_odd_sum(
-    given: ConfigRecord, reply: Message, shapes: Shapes, heaviest: float
-) -> str | None:
+def why_odd_sum(given: ConfigRecord, reply: Message, shapes: Shapes, heaviest: float) -> str | None:
     """Masked integers of the model's shapes after the weight, and a weight that can be true."""
     parts: Any = given.get(SecAggKey.MASKED_PARAMETERS)
     if not isinstance(parts, list) or len(parts) != 1 + len(shapes):
@@ -103,7 +101,9 @@ def why_odd_sum(
     except Exception as error:  # Flower's reader takes every record for granted
         return f"it does not say its weight ({type(error).__name__})"
     if type(examples) is not int or not 0 < examples <= heaviest:
-        return f"its weight is {said(repr(examples), 40)}, and 1 to {heaviest:g} samples are possible"
+        return (
+            f"its weight is {said(repr(examples), 40)}, and 1 to {heaviest:g} samples are possible"
+        )
     return None
 
 
@@ -113,6 +113,6 @@ def same_keys(replies: Mapping[int, Message]) -> set[int]:
     found = set()
     for node, reply in replies.items():
         for key in reply.content.config_records[RECORD_KEY_CONFIGS].values():
-            if seen.setdefault(key, node) != node:  # type: ignore[arg-type]
-                found |= {node, seen[key]}  # type: ignore[index]
+            if seen.setdefault(key, node) != node:
+                found |= {node, seen[key]}
     return found

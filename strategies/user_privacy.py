@@ -71,7 +71,9 @@ class UserLevel(FedAvg):
             evaluate_clients=evaluate_clients,
             weighting="plain",
         )
-        if not (0 <= noise_multiplier < math.inf and 0 < clipping_norm < math.inf and 0 < delta < 1):
+        if not (
+            0 <= noise_multiplier < math.inf and 0 < clipping_norm < math.inf and 0 < delta < 1
+        ):
             raise BadOption(
                 "User-level DP needs a finite noise-multiplier of at least 0, a finite "
                 "clipping-norm above 0 and delta in (0, 1); "
@@ -159,9 +161,11 @@ class UserLevel(FedAvg):
         if self.noise_multiplier == 0:
             return {}
         spent = user_epsilon(self.noise_multiplier, self.releases, self.delta)
+        known = {"user-epsilon": spent} if spent < math.inf else {}
         return {
-            "user-epsilon": spent,
+            **known,
             "user-privacy": {
+                "protects": spent < math.inf,
                 "delta": self.delta,
                 "releases": self.releases,
                 "answered": self.answered,

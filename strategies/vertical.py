@@ -17,6 +17,11 @@ from fedpriv.strategies.representation import RepresentationSharing
 from fedpriv.wire import COLUMNS, record_of
 
 
+def rows_of(shared: Shared) -> torch.Tensor:
+    """The ids of a party's rows; `check` has seen that there are some."""
+    return torch.zeros(0) if shared.ids is None else shared.ids
+
+
 class VerticalSharing(RepresentationSharing):
     """Every party trains an encoder of its own columns; one of them gives the labels."""
 
@@ -53,19 +58,25 @@ class VerticalSharing(RepresentationSharing):
         return columns_beside(self.scenario, self.aligned(parties, labels))
 
     def aligned(self, parties: Mapping[int, Shared], labels: Shared) -> dict[int, Shared]:
-        """The parties that have at least half of the rows that have labels: a row needs all its
-        columns, so that one party with strange rows would leave nothing to learn from.
+        """The parties that have at least half of the rows that can be expected of them.
+
+        A row needs all its columns: one party with strange rows would leave nothing to learn from.
         """
-        found = {}
+        found, enough = {}, 0.5 * (1 - self.wanted.missing)
         for party, shared in parties.items():
             common = [
-                torch.isin(theirs, own).double().mean() if theirs is not None else 0.0
-                for theirs, own in ((labels.ids, shared.ids), (labels.test_ids, shared.test_ids))
+                float(torch.isin(wanted, own).double().mean())
+                for wanted, own in (
+                    (rows_of(labels), rows_of(shared)),
+                    (labels.test_ids, shared.test_ids),
+                )
             ]
-            if min(common) >= 0.5:
+            if min(common) >= enough:
                 found[party] = shared
             else:
-                self.roster.tell(party, "it lacks more than half of the rows; it is left out")
+                self.roster.tell(
+                    party, "it lacks too many of the rows that have labels; it is left out"
+                )
         return found
 
     def besides(self, models: Mapping[str, torch.nn.Module]) -> dict[str, float]:
