@@ -46,12 +46,9 @@ def strategy(name="user-dp-server", clients=6, **options):
 
 def answers(*updates, steps=7, **figures):
     sent = [Message(RecordDict(), node, "train") for node in range(len(updates))]
-    return [
-        reply(
-            message, {"w": START["w"] + u, "steps": torch.tensor(steps)}, {"num-examples": 9, **figures}
-        )
-        for message, u in zip(sent, updates, strict=True)
-    ]
+    states = [{"w": START["w"] + update, "steps": torch.tensor(steps)} for update in updates]
+    figures = {"num-examples": 9, **figures}
+    return [reply(message, state, figures) for message, state in zip(sent, states, strict=True)]
 
 
 def released(found, replies, server_round=1):
@@ -139,6 +136,13 @@ def test_epsilon_is_that_of_two_independent_computations(z, releases, delta):
     assert spent == pytest.approx(convolved_epsilon(z, releases, delta), rel=0.01)
 
 
+def test_so_little_noise_has_no_epsilon():
+    found = strategy(**{"noise-multiplier": 1e-6})
+    released(found, answers(*UPDATES))
+    account = found.account()
+    assert "user-epsilon" not in account and not account["user-privacy"]["protects"]
+
+
 @pytest.mark.parametrize("name", ["user-dp-server", "user-dp-client"])
 def test_a_client_that_does_not_clip_moves_the_mean_by_one_norm_at_most(name):
     honest = [torch.zeros(SIZE)] * 3
@@ -184,6 +188,17 @@ def test_behind_secure_aggregation_noise_covers_the_heaviest_client():
     rounding = 2 * CLIP / 2**26 * math.sqrt(SIZE) * 300 / 600
     expected = 3.0 * (0.5 + rounding)
     assert float(values.std()) == pytest.approx(expected, rel=9 / math.sqrt(2 * SIZE))
+
+
+def test_clients_that_clip_are_summed_and_accounted(tiny, tmp_path):
+    tables = tiny.plain() | {"strategy": {"noise-multiplier": 2.0}}
+    chosen = {"strategy": "user-dp-client", "secagg": True, "rounds": 1}
+    tables["federation"] = {**tables["federation"], **chosen}
+    folder = RunFolder(tmp_path / "run")
+    simulate(from_tables(tables), folder, quiet())
+    (record,) = folder.rounds()
+    assert record["clients"] == 4
+    assert record["user-epsilon"] == pytest.approx(gaussian_epsilon(2.0, 1, 1e-5), rel=0.01)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1.0])
