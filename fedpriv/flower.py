@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from flwr.common.secure_aggregation.secaggplus_constants import (
         RECORD_KEY_CONFIGS as RECORD_KEY_CONFIGS,
     )
+    from flwr.common.secure_aggregation.secaggplus_constants import Stage as Stage
     from flwr.common.serde import fab_to_proto as fab_to_proto
     from flwr.common.serde import recorddict_from_proto as recorddict_from_proto
     from flwr.common.serde import recorddict_to_proto as recorddict_to_proto
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     )
     from flwr.superlink.cli.flower_superlink import flower_superlink as flower_superlink
     from flwr.supernode.cli.flower_supernode import flower_supernode as flower_supernode
+    from flwr.superlink.grid import HttpGrid as HttpGrid
     from flwr.supernode.runtime import run_clientapp as run_clientapp
 
 PRIVATE = {
@@ -86,7 +88,11 @@ PRIVATE = {
         "parameters_to_ndarrays",
     ),
     "flwr.common.secure_aggregation": ("secaggplus_constants",),
-    "flwr.common.secure_aggregation.secaggplus_constants": ("RECORD_KEY_CONFIGS",),
+    "flwr.common.secure_aggregation.secaggplus_constants": (
+        "RECORD_KEY_CONFIGS",
+        "SecAggKey",
+        "Stage",
+    ),
     "flwr.common.serde": (
         "fab_to_proto",
         "recorddict_from_proto",
@@ -140,8 +146,10 @@ PRIVATE = {
     "flwr.supercore.tls": ("validate_and_resolve_root_certificates",),
     "flwr.superlink.cli.flower_superlink": ("flower_superlink",),
     "flwr.supernode.cli.flower_supernode": ("flower_supernode",),
+    "flwr.superlink.grid": ("HttpGrid",),
     "flwr.supernode.runtime": ("run_clientapp",),
 }
+THEIRS = {"SecAggKey": "Key"}  # names that Flower uses twice
 _HOME = {name: module for module, names in PRIVATE.items() for name in names}
 
 
@@ -149,5 +157,7 @@ def __getattr__(name: str) -> Any:
     """The object of that name, from the module it lives in."""
     if name not in _HOME:
         raise AttributeError(f"module 'fedpriv.flower' has no attribute '{name}'")
-    home = import_module(_HOME[name])
-    return getattr(home, name) if hasattr(home, name) else import_module(f"{_HOME[name]}.{name}")
+    home, theirs = import_module(_HOME[name]), THEIRS.get(name, name)
+    return (
+        getattr(home, theirs) if hasattr(home, theirs) else import_module(f"{_HOME[name]}.{name}")
+    )

@@ -19,9 +19,11 @@ from fedpriv.strategies.catalogue import row_of, strategy_of
 from fedpriv.strategies.curious import Curious
 from fedpriv.strategies.knowledge import recorder_of
 from fedpriv.strategies.malicious.catalogue import malicious_of
-from fedpriv.strategies.roster import Roster
+from fedpriv.strategies.pulling import careful
+from fedpriv.strategies.roster import roster_of
 from fedpriv.strategies.rounds import Federated, Listener, Record
 from fedpriv.strategies.secagg import observer_on, secured
+from fedpriv.strategies.user_privacy import UserLevel
 from fedpriv.training import evaluate
 
 log = logging.getLogger(__name__)
@@ -61,8 +63,19 @@ def opened(run_config: Mapping[str, Any], scenario: Scenario) -> RunFolder:
     return folder
 
 
-def server_app(listener: Listener | None = None) -> ServerApp:
-    """A ServerApp that tells `listener` how the run goes."""
+def in_order_of(first: State, kept: State) -> State:
+    """A checkpoint in the order of the model: a file lists its tensors in any order, and the last
+    bits of a norm depend on it.
+    """
+    names = [*(name for name in first if name in kept), *sorted(kept.keys() - first.keys())]
+    return {name: kept[name] for name in names}
+
+
+def server_app(listener: Listener | None = None, *, simulated: bool = False) -> ServerApp:
+    """A ServerApp that tells `listener` how the run goes.
+
+    Its noise comes from the system; with `simulated`, from the seed, so that it can be repeated.
+    """
     app = ServerApp()
 
     @app.main()
@@ -70,7 +83,9 @@ def server_app(listener: Listener | None = None) -> ServerApp:
         scenario = Scenario.of(context.run_config)
         folder = opened(context.run_config, scenario)
         done = folder.last_round()["round"]
-        state = folder.checkpoint_state() if folder.has_checkpoint() else first_state(scenario)
+        state = first_state(scenario)
+        if folder.has_checkpoint():
+            state = in_order_of(state, folder.checkpoint_state())
         last = scenario.federation.rounds
         if listener:
             listener.on_start(done + 1, last)
@@ -83,8 +98,14 @@ def server_app(listener: Listener | None = None) -> ServerApp:
             folder.save_model(state, {"round": record["round"]})
             return going_on
 
-        net, roster = secured(grid, scenario), Roster(scenario.federation.clients)
-        strategy = malicious_of(scenario, strategy_of(scenario, roster), roster)
+        roster = roster_of(scenario)
+        net = secured(careful(grid), scenario)
+        strategy = strategy_of(scenario, roster)
+        if isinstance(strategy, UserLevel):
+            strategy.resumed(folder.rounds())
+            if simulated:
+                strategy.simulated()
+        strategy = malicious_of(scenario, strategy, roster)
         if scenario.attacks and row_of(scenario).reply != "nothing":
             recorder = recorder_of(scenario, folder.observations, roster)
             strategy = Curious(strategy, observer_on(net, recorder, roster.clients))

@@ -13,12 +13,7 @@ from fedpriv.strategies.representation import RepresentationSharing
 from fedpriv.strategies.roster import Roster
 from fedpriv.strategies.round_robin import RoundRobin
 from fedpriv.strategies.standalone import Standalone
-from fedpriv.strategies.user_privacy import (
-    adaptive_on_client,
-    fixed_on_client,
-    fixed_on_server,
-    user_level,
-)
+from fedpriv.strategies.user_privacy import UserLevel
 from fedpriv.strategies.vertical import VerticalSharing
 
 
@@ -49,22 +44,20 @@ STRATEGIES: Registry[Strategy] = Registry(
             Standalone, "nobody shares: the floor", "SPN fig. 7", reply="nothing"
         ),
         "user-dp-server": StrategyRow(
-            partial(user_level, fixed_on_server),
+            partial(UserLevel, by_clients=False),
             "user-level DP: the server clips and adds noise",
             "McMahan 2018",
-            summable=True,
         ),
         "user-dp-client": StrategyRow(
-            partial(user_level, fixed_on_client),
+            partial(UserLevel, by_clients=True),
             "user-level DP: clients clip, the server adds noise",
             "McMahan 2018",
             summable=True,
         ),
         "user-dp-adaptive": StrategyRow(
-            partial(user_level, adaptive_on_client, clipping_norm=0.1),
+            partial(UserLevel, by_clients=True, adaptive=True, clipping_norm=0.1),
             "as user-dp-client with an adaptive norm",
             "Andrew 2021",
-            summable=True,
         ),
         "representation": StrategyRow(
             RepresentationSharing, "codes of one encoder, pooled", "ARS sect. 3.3", reply="codes"

@@ -10,6 +10,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
+from fedpriv.screening import said
 from fedpriv.strategies.wrapper import Wrapper
 
 log = logging.getLogger(__name__)
@@ -86,5 +87,6 @@ class Curious(Wrapper):
             try:
                 self.observe(Exchange(server_round, node, self._sent[node], reply))
             except Exception as error:
-                log.warning("round %d, node %d was not observed: %s", server_round, node, error)
+                why = said(error)
+                log.warning("round %d, node %d was not observed: %s", server_round, node, why)
         return self.inner.aggregate_train(server_round, replies)

@@ -2,6 +2,7 @@
 in.
 """
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
@@ -15,6 +16,8 @@ from fedpriv.rng import generator
 from fedpriv.state import State
 from fedpriv.strategies.roster import Roster
 from fedpriv.wire import EXAMPLES, ROUND, record_of, state_in
+
+log = logging.getLogger(__name__)
 
 
 def weighted_mean(states: Sequence[Mapping[str, torch.Tensor]], weights: Sequence[float]) -> State:
@@ -94,11 +97,31 @@ class FedAvg(flower.FedAvg):
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        replies = list(replies)
         contents = [reply.content for reply in replies]
         if not contents:
             return None, None
-        examples = [float(next(iter(c.metric_records.values()))[EXAMPLES]) for c in contents]  # type: ignore[arg-type]
-        weights = examples if self.weighting == "examples" else [1.0] * len(contents)
+        weights = self.weights(replies)
         states = [state_in(next(iter(c.array_records.values()))) for c in contents]
         metrics = self.train_metrics_aggr_fn(contents, self.weighted_by_key)
         return record_of(weighted_mean(states, weights)), metrics
+
+    def weights(self, replies: Sequence[Message]) -> list[float]:
+        """What each reply counts for.
+
+        A client with `dp` says 1 sample, whatever it has: the true number is private. Where one
+        client does, all count the same, or those who keep theirs private would not count at all.
+        """
+        counts = [
+            float(next(iter(reply.content.metric_records.values()))[EXAMPLES])  # type: ignore[arg-type]
+            for reply in replies
+        ]
+        hidden = [
+            self.roster.partition(reply.metadata.src_node_id)
+            for reply, count in zip(replies, counts, strict=True)
+            if self.weighting == "examples" and count == 1 and max(counts) > 1
+        ]
+        hidden = [client for client in hidden if self.roster.holds_more_than_one(client)]
+        if hidden:
+            log.info("clients %s do not say how many samples they have: plain mean", hidden)
+        return counts if self.weighting == "examples" and not hidden else [1.0] * len(counts)

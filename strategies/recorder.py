@@ -52,7 +52,8 @@ class Recorder:
         name: Callable[[int], int | str] = int,
     ) -> None:
         self.folder, self.facts, self.rounds, self.name = Path(folder), facts, rounds, name
-        self.sample, self.max_bytes, self.bytes = sample, max_bytes, 0
+        self.sample, self.max_bytes = sample, max_bytes
+        self._sizes: dict[str, int] | None = None  # bytes on disk by file name, once looked at
         self._taken: dict[int, int] = {}  # round -> observations of it
         self._warned: set[str] = set()
 
@@ -60,15 +61,37 @@ class Recorder:
         taken = self._taken.get(exchange.round, 0)
         if not self.rounds(exchange.round) or (self.sample is not None and taken >= self.sample):
             return
-        if self.bytes >= self.max_bytes:
-            self.warn(f"{self.folder} has reached {self.max_bytes:.0f} bytes; no more is kept")
+        if self.full():
             return
         seen = self.evidence(exchange)
         if seen is None:
             return
-        path = seen.save(self.folder)
+        self.keep(seen)
         self._taken[exchange.round] = taken + 1
-        self.bytes += path.stat().st_size
+
+    def full(self) -> bool:
+        """Whether the folder has reached its budget; what an earlier run left there counts."""
+        if self.bytes < self.max_bytes:
+            return False
+        self.warn(f"{self.folder} has reached {self.max_bytes:.0f} bytes; no more is kept")
+        return True
+
+    @property
+    def bytes(self) -> int:
+        """What the folder's files take on disk, as `du` counts it."""
+        if self._sizes is None:
+            files = self.folder.iterdir() if self.folder.is_dir() else ()
+            self._sizes = {path.name: on_disk(path) for path in files}
+        return sum(self._sizes.values())
+
+    def keep(self, seen: Evidence) -> None:
+        """Write evidence, unless the budget is spent."""
+        if self.full():
+            return
+        path = seen.save(self.folder)
+        assert self._sizes is not None
+        for part in (path, path.with_suffix(".json")):
+            self._sizes[part.name] = on_disk(part)
 
     def evidence(self, exchange: Exchange) -> Evidence | None:
         """What an exchange shows of a client's samples; None for a kind of message that shows
@@ -146,6 +169,11 @@ def record_to(
         sample=sample,
         max_bytes=max_bytes,
     )
+
+
+def on_disk(path: Path) -> int:
+    """The bytes that a file takes on disk, whole blocks."""
+    return path.stat().st_blocks * 512
 
 
 def classes_in(state: State) -> int:

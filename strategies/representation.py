@@ -13,7 +13,9 @@ from fedpriv.codes.release import Published, Shared
 from fedpriv.errors import BadOption, FedprivError, WorkFailed
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import loaded, test_samples
+from fedpriv.screening import why_unusable
 from fedpriv.state import State, state_of
+from fedpriv.strategies.codes import Expected, why_odd_codes
 from fedpriv.strategies.fedavg import FedAvg
 from fedpriv.strategies.pool import Pool, judged, learned, rows_below
 from fedpriv.strategies.roster import Roster
@@ -28,7 +30,6 @@ from fedpriv.wire import (
     metrics_of,
     record_of,
     state_in,
-    why_unusable,
 )
 
 Aggregate = tuple[ArrayRecord | None, MetricRecord | None]
@@ -101,16 +102,28 @@ class RepresentationSharing(FedAvg):
         """What is wrong with a reply of the exchange under way, in words."""
         if self._then == self.encoded:
             return why_unusable(reply, self.expected())
+        if self._then == self.learned_apart:
+            return self.why_no_figures(reply)
         if self._then != self.shared:
             return None
-        if ARRAYS not in reply.content.array_records:
+        if list(reply.content.array_records) != [ARRAYS]:
             return "it carries no codes"
         party = self.roster.partition(reply.metadata.src_node_id)
+        record = reply.content.array_records[ARRAYS]
+        why = why_odd_codes(record, Expected.of(self.scenario, party, self.encoder_of(party)))
+        if why is not None:
+            return why
         try:
-            self.check(party, Shared.of(state_in(reply.content[ARRAYS])))  # type: ignore[arg-type]
-        except (FedprivError, ValueError, KeyError) as error:
+            self.check(party, Shared.of(state_in(record)))
+        except FedprivError as error:
             return str(error)
         return None
+
+    def why_no_figures(self, reply: Message) -> str | None:
+        """What is wrong with the answer of a party that learned by itself."""
+        figures = reply.content.metric_records[METRICS]
+        lacking = [task for task in self.wanted.tasks if f"accuracy-{task}" not in figures]
+        return f"it does not say how accurate it is on '{lacking[0]}'" if lacking else None
 
     # The exchanges, in order.
 
@@ -179,9 +192,8 @@ class RepresentationSharing(FedAvg):
             raise WorkFailed("No party learned from the pool; see the clients' messages.")
         reached = [metrics_of(reply.content[METRICS]) for reply in replies]  # type: ignore[arg-type]
         found = {
-            f"own-{key}": sum(one[key] for one in reached) / len(reached)
-            for key in reached[0]
-            if key.startswith("accuracy")
+            f"own-accuracy-{task}": sum(one[f"accuracy-{task}"] for one in reached) / len(reached)
+            for task in self.wanted.tasks
         }
         return None, MetricRecord(found)  # type: ignore[arg-type]
 
@@ -193,15 +205,20 @@ class RepresentationSharing(FedAvg):
         """
         return state_of(coder_of(self.scenario).encoder(self.wanted.layer))
 
+    def encoder_of(self, party: int) -> State:
+        """The encoder that a party publishes beside its codes; empty here, where all have one."""
+        return {}
+
     def check(self, party: int, shared: Shared) -> None:
-        """WorkFailed unless the codes are of the shape this federation shares, with labels."""
-        code = coder_of(self.scenario, party).code(self.wanted.layer)
-        if tuple(shared.z.shape[1:]) != code:
-            raise WorkFailed(f"codes are {tuple(shared.z.shape[1:])} instead of {code}")
-        if shared.y is None or shared.y.shape[1:] != (len(self.wanted.tasks),):
+        """WorkFailed unless the codes come with labels of the tasks."""
+        if shared.y is None:
             raise WorkFailed(f"codes need labels of {len(self.wanted.tasks)} tasks")
+        self.check_labels(shared.y)
+
+    def check_labels(self, y: torch.Tensor) -> None:
+        """WorkFailed for a label that is no class of its task."""
         _, sizes = task_labels(self.scenario)
-        if (shared.y < 0).any() or (shared.y >= torch.tensor(sizes)).any():
+        if (y < 0).any() or (y >= torch.tensor(sizes)).any():
             raise WorkFailed("labels lie outside the classes of their tasks")
 
     def pool(self, parties: Mapping[int, Shared]) -> Pool:

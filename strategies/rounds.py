@@ -6,24 +6,28 @@ not fit; everything else is asked of the strategy by Flower's own hooks.
 """
 
 import logging
+import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from flwr.app import ArrayRecord, ConfigRecord, Message
+from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
 from fedpriv.errors import WorkFailed
 from fedpriv.rng import seed_of
 from fedpriv.scenario.built import seed_everything
+from fedpriv.screening import EPSILON, is_number, why_unusable
 from fedpriv.state import State
+from fedpriv.strategies.exchange import evened, sorted_out
 from fedpriv.strategies.roster import Roster
-from fedpriv.wire import metrics_of, record_of, state_in, why_unusable
+from fedpriv.wire import ALONE, EXAMPLES, METRICS, metrics_of, record_of, state_in
 
 log = logging.getLogger(__name__)
 Record = dict[str, Any]
+WEIGHED = (MessageType.TRAIN, MessageType.EVALUATE, MessageType.QUERY, ALONE)  # by num-examples
 
 
 class Listener(Protocol):
@@ -64,7 +68,8 @@ class Federated:
             enough = record["clients"] >= min(self.min_clients, record["asked"])
             idle = 0 if enough else idle + 1
             record["seconds"] = round(time.monotonic() - started, 4)
-            if idle >= getattr(self.strategy, "patience", 1):
+            patience = (getattr(part, "patience", 1) for part in (self.strategy, self.grid))
+            if idle >= max(patience):
                 raise WorkFailed(
                     f"Round {server_round}: {record['clients']} of {record['asked']} clients gave "
                     "a "
@@ -81,26 +86,39 @@ class Federated:
         A strategy may have several exchanges in a round: each is sent, screened and aggregated,
         then `configure_more` gives the next.
         """
-        self.roster.nodes(self.grid)
+        self.roster.new_round(self.grid)
         seed_everything(seed_of(self.seed, "server", server_round))  # Flower samples globally
         record: Record = {"round": server_round, "asked": 0, "clients": 0, "failed": []}
         record |= {"bytes-down": 0, "bytes-up": 0}
-        messages = list(
+        before, claims = state, set[str]()
+        messages = self.known(
             self.strategy.configure_train(server_round, record_of(state), ConfigRecord(), self.grid)
         )
         more = getattr(self.strategy, "configure_more", None)
         while messages:
             good = self.exchanged(messages, state if self.shares else None, record)
-            aggregated, metrics = self.strategy.aggregate_train(server_round, good)
-            record |= {f"train-{key}": value for key, value in metrics_of(metrics).items()}
             spent = [value for reply in good if (value := epsilon_in(reply)) is not None]
+            claims |= claims_in(messages, good)
+            aggregated, metrics = self.strategy.aggregate_train(server_round, self.evened(good))
+            record |= {f"train-{key}": value for key, value in metrics_of(metrics).items()}
             if spent:
                 record["train-epsilon"] = max(spent)
             if aggregated is not None:
                 state = state_in(aggregated)
-            messages = list(more(server_round, self.grid)) if more is not None else []
-        record |= self.evaluated(server_round, state, record)
+            messages = self.known(more(server_round, self.grid)) if more is not None else []
+        record |= getattr(self.strategy, "account", dict)()
+        state, figures = self.evaluated(server_round, before, state, record)
+        record |= figures
+        claims |= {key for key in record if key.startswith(("client-", "train-own-"))}
+        if claims & record.keys():
+            record["claimed"] = sorted(claims & record.keys())
+        if odd := self.roster.told():
+            record["odd"] = odd
         return state, record
+
+    def known(self, messages: Iterable[Message]) -> list[Message]:
+        """The messages to nodes of the roster: somebody else's strategy asks whoever is there."""
+        return [m for m in messages if self.roster.knows(m.metadata.dst_node_id)]
 
     def exchanged(
         self, messages: list[Message], sent: State | None, record: Record
@@ -108,8 +126,7 @@ class Federated:
         """The usable replies to the messages; who failed, and what was sent, goes into the
         record.
         """
-        replies = list(self.grid.send_and_receive(messages, timeout=self.timeout))
-        good, failed = self.screened(messages, replies, sent)
+        good, failed = self.answered(messages, sent)
         for failure in failed:
             log.warning(
                 "round %d, client %s: %s", record["round"], failure["client"], failure["why"]
@@ -122,48 +139,78 @@ class Federated:
             record |= {"asked": len(messages), "clients": len(good)}
         return good
 
-    def screened(
-        self, messages: list[Message], replies: list[Message], sent: State | None
+    def answered(
+        self, messages: list[Message], sent: State | None
     ) -> tuple[list[Message], list[dict[str, Any]]]:
-        """Usable replies in partition order, and who failed why."""
+        """Usable replies in partition order, no heavier than they may be, and who failed why."""
+        kind = messages[0].metadata.message_type
         unfit = getattr(self.strategy, "why_unfit", lambda reply: None)
-        answers = {reply.metadata.src_node_id: reply for reply in replies}
-        good: list[Message] = []
-        failed: list[dict[str, Any]] = []
-        for node in sorted((m.metadata.dst_node_id for m in messages), key=self.client):
-            reply = answers.get(node)
-            within = f" within {self.timeout:g} s" if self.timeout else ""
-            why: str | None = f"no answer{within}"
-            if reply is not None:
-                why = why_unusable(reply, sent) or unfit(reply)
-            if why is None and reply is not None:
-                good.append(reply)
-            else:
-                failed.append({"client": self.client(node), "why": why})
-        return good, failed
 
-    def client(self, node: int) -> int:
-        return self.roster.partition(node)
+        def why(reply: Message) -> str | None:
+            if kind == MessageType.EVALUATE:
+                return why_unusable(reply, None)
+            return why_unusable(reply, sent) or unfit(reply)
 
-    def evaluated(self, server_round: int, state: State, record: Record) -> Record:
-        """Test-set figures of the server, and the clients' own when they keep a split."""
+        messages = sorted(messages, key=lambda m: self.roster.partition(m.metadata.dst_node_id))
+        replies = list(self.grid.send_and_receive(messages, timeout=self.timeout))
+        within = f" within {self.timeout:g} s" if self.timeout else ""
+        good, failed, odd = sorted_out(
+            messages, replies, self.roster.name, why, f"no answer{within}"
+        )
+        for one in odd:
+            self.roster.tell(one["client"], one["why"])
+        for reply in good if kind in WEIGHED else ():
+            self.lighten(reply)
+        return good, [failure for failure, _ in failed]
+
+    def evened(self, replies: list[Message]) -> Sequence[Message]:
+        """The replies with the metrics that all have."""
+        return evened(replies, lambda node, why: self.roster.tell(self.roster.name(node), why))
+
+    def lighten(self, reply: Message) -> None:
+        """Let a client count for no more samples than it has."""
+        node = reply.metadata.src_node_id
+        figures, most = reply.content.metric_records[METRICS], self.roster.most(node)
+        count = float(figures[EXAMPLES])  # type: ignore[arg-type]
+        if most is not None and count > max(most, 1.0):
+            self.roster.tell(
+                self.roster.name(node),
+                f"'{EXAMPLES}' is {count:g}, and it has {most:g}: it counts for those",
+            )
+            figures[EXAMPLES] = max(most, 1.0)
+
+    def evaluated(
+        self, server_round: int, before: State, state: State, record: Record
+    ) -> tuple[State, Record]:
+        """The state to go on with, and figures: the server's, and the clients' own when they keep
+        a split.
+
+        A state without a finite loss would make every client's next answer useless. The one
+        before it stays then.
+        """
         if not self.shares:
-            return {
+            return state, {
                 "accuracy": record.pop("train-accuracy", 0.0),
                 "loss": record.pop("train-test-loss", 0.0),
             }
         figures = dict(self.evaluate(state))
-        asked = list(
+        if not all(map(math.isfinite, figures.values())):
+            self.roster.tell("all", "their mean has no finite loss; the model before it stays")
+            state, figures = before, dict(self.evaluate(before))
+        asked = self.known(
             self.strategy.configure_evaluate(
                 server_round, record_of(state), ConfigRecord(), self.grid
             )
         )
         if asked:
-            replies = self.grid.send_and_receive(asked, timeout=self.timeout)
-            good = [reply for reply in replies if why_unusable(reply, None) is None]
-            own = metrics_of(self.strategy.aggregate_evaluate(server_round, good))
-            figures |= {f"client-{key}": value for key, value in own.items()}
-        return figures
+            good, failed = self.answered(asked, None)
+            for failure in failed:
+                self.roster.tell(failure["client"], f"evaluation: {failure['why']}")
+            own = (
+                self.strategy.aggregate_evaluate(server_round, self.evened(good)) if good else None
+            )
+            figures |= {f"client-{key}": value for key, value in metrics_of(own).items()}
+        return state, figures
 
 
 def array_bytes(message: Message) -> int:
@@ -174,7 +221,16 @@ def array_bytes(message: Message) -> int:
     return sum(len(array.data) for record in records for array in record.values())
 
 
+def claims_in(messages: list[Message], replies: Iterable[Message]) -> set[str]:
+    """The keys of a record that repeat what clients say of themselves, which nobody can check."""
+    kind = messages[0].metadata.message_type
+    names = {key for reply in replies for key in reply.content.metric_records[METRICS]}
+    if kind == ALONE:
+        return {f"train-{key}" for key in names} | {"accuracy", "loss"}
+    return {f"train-{key}" for key in (names if kind == MessageType.TRAIN else names & {EPSILON})}
+
+
 def epsilon_in(reply: Message) -> float | None:
     """The privacy a client says it has spent."""
-    value = next(iter(reply.content.metric_records.values())).get("epsilon")
-    return float(value) if isinstance(value, int | float) else None
+    value = reply.content.metric_records[METRICS].get(EPSILON)
+    return float(value) if is_number(value) else None  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ need not know.
 
 import logging
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
@@ -20,20 +21,26 @@ from fedpriv.errors import BadScenario
 from fedpriv.flower import (
     MAIN_CONFIGS_RECORD,
     MAIN_PARAMS_RECORD,
+    RECORD_KEY_CONFIGS,
     FitIns,
     Key,
-    Run,
+    SecAggKey,
     SecAggPlusWorkflow,
+    Stage,
     WorkflowState,
     ndarrays_to_parameters,
     parameters_to_ndarrays,
 )
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import shares_of
+from fedpriv.screening import said
 from fedpriv.state import State, apply
 from fedpriv.strategies.catalogue import row_of
 from fedpriv.strategies.curious import Exchange, Observe
+from fedpriv.strategies.exchange import paired, why_of
+from fedpriv.strategies.pulling import Through
 from fedpriv.strategies.recorder import Recorder
+from fedpriv.strategies.stages import same_keys, why_odd_stage
 from fedpriv.wire import ARRAYS, CONFIG, EXAMPLES, METRICS, content, state_in
 
 log = logging.getLogger(__name__)
@@ -52,6 +59,11 @@ def check_secagg(scenario: Scenario) -> None:
         )
     if scenario.federation.secagg and scenario.federation.clients < 2:
         raise BadScenario("federation.secagg needs at least 2 clients: a sum of one hides nothing.")
+
+
+def precision(clients: int) -> int:
+    """How many integers the clipping range is divided into: so many that no sum overflows."""
+    return int(2 ** min(26, 31 - clients.bit_length()))
 
 
 @dataclass
@@ -75,32 +87,16 @@ class Ask:
         return None, {}
 
 
-class SecureGrid(Grid):
+class SecureGrid(Through):
     """A grid that lets a server see sums only; all but train messages pass unchanged."""
 
+    patience = 3  # rounds: one client can spoil a sum, and nobody can tell which one it was
+
     def __init__(self, grid: Grid, heaviest: float) -> None:
-        self.grid, self.heaviest = grid, heaviest
+        super().__init__(grid)
+        self.heaviest = heaviest
         self.errors: dict[int, str] = {}
         self.examples: dict[int, int] = {}  # node -> its examples, of the last sum
-
-    def set_run(self, run: Run) -> None:
-        self.grid.set_run(run)
-
-    @property
-    def run(self) -> Run:
-        return self.grid.run
-
-    def create_message(self, *arguments: Any, **options: Any) -> Message:
-        return self.grid.create_message(*arguments, **options)
-
-    def get_node_ids(self) -> Iterable[int]:
-        return self.grid.get_node_ids()
-
-    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        return self.grid.push_messages(messages)
-
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        return self.grid.pull_messages(message_ids)
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
@@ -137,6 +133,15 @@ class SecureGrid(Grid):
             for message in messages
         ]
 
+    def most_moved(self, norm: float, numbers: int) -> float:
+        """How far one client with an update of this norm can move the last mean.
+
+        Clients round what they send to integers, which makes an update a little longer.
+        """
+        rounding = 2 * CLIP / precision(len(self.examples)) * numbers**0.5
+        weights = self.examples.values()
+        return float((norm * max(weights) + rounding * self.heaviest) / sum(weights))
+
     def refused(self, message: Message, why: str) -> Message:
         reason = self.errors.get(message.metadata.dst_node_id, why)
         return Message(Error(NOT_SUMMED, reason), reply_to=message)
@@ -144,13 +149,12 @@ class SecureGrid(Grid):
     def protocol(self, ask: Ask, timeout: float | None) -> None:
         """Flower's four stages; `ask` has the results unless too few clients came through."""
         clients = len(ask.nodes)
-        precision = 2 ** min(26, 31 - clients.bit_length())
         workflow = SecAggPlusWorkflow(
             num_shares=1.0,
             reconstruction_threshold=0.51,
             max_weight=self.heaviest,
             clipping_range=CLIP,
-            quantization_range=precision,
+            quantization_range=precision(clients),
             timeout=timeout,
         )
         records = RecordDict(
@@ -168,33 +172,115 @@ class SecureGrid(Grid):
             history=SimpleNamespace(add_metrics_distributed_fit=lambda **_: None),
         )
         state = WorkflowState()
-        for stage in (
-            workflow.setup_stage,
-            workflow.share_keys_stage,
-            workflow.collect_masked_vectors_stage,
-            workflow.unmask_stage,
-        ):
-            if not stage(Noting(self.grid, self.errors), context, state):  # type: ignore[arg-type]
+        shapes = [tuple(v.shape) for v in ask.sent.values() if v.is_floating_point()]
+        watched: Any = Screened(self.grid, self.errors, shapes, self.heaviest)
+        for stage in (workflow.setup_stage, workflow.share_keys_stage):
+            if not stage(watched, context, state):
                 return
+            # Who left before it shared keys has no mask in the sum, and needs none taken out.
+            state.sampled_node_ids = set(state.active_node_ids)
+        if workflow.collect_masked_vectors_stage(watched, context, state):
+            self.unmask(workflow, watched, context, state, ask)
+
+    def unmask(
+        self,
+        workflow: SecAggPlusWorkflow,
+        watched: "Screened",
+        context: Any,
+        state: WorkflowState,
+        ask: Ask,
+    ) -> None:
+        """Take the masks out of the sum; `ask` has the results if that gives numbers that can be.
+
+        A wrong share of a key gives a wrong mask, and numbers all over the range. Shares are more
+        than are needed: each client's are left out in turn, until the sum is one.
+        """
+        replies: list[Message] | None = None
+        for without in (None, *sorted(state.active_node_ids)):
+            grid: Any = watched if replies is None else Again(replies, without)
+            copied = copy(state)
+            copied.nid_to_neighbours = {n: set(v) for n, v in state.nid_to_neighbours.items()}
+            ask.results = []
+            try:
+                workflow.unmask_stage(grid, context, copied)
+            except Exception as error:  # shares are bytes that a client chose
+                log.warning("the sum cannot be unmasked: %s: %s", type(error).__name__, said(error))
+            replies = watched.last
+            if ask.results and self.possible(ask):
+                if without is not None:
+                    log.warning("node %d: its shares of the others' keys are wrong", without)
+                return
+        ask.results = []
+        self.errors |= dict.fromkeys(ask.nodes, "there is no sum: a client sent wrong numbers")
+
+    def possible(self, ask: Ask) -> bool:
+        """Whether a mean can be one of updates that were cut to the clipping range."""
+        total = sum(answer.num_examples for _, answer in ask.results)
+        bound = CLIP * max(1.0, len(ask.results) * self.heaviest / total)
+        mean = parameters_to_ndarrays(ask.results[0][1].parameters)
+        return all(bool((abs(part) <= bound * 1.001).all()) for part in mean)
 
 
-@dataclass(frozen=True)
-class Noting:
-    """A grid's one method, with the reasons of those who answer with an error noted."""
+@dataclass
+class Screened:
+    """A grid's one method; a reply that does not fit its stage becomes an error, with its
+    reason noted.
+    """
 
     grid: Grid
     errors: dict[int, str]
+    shapes: list[tuple[int, ...]]
+    heaviest: float
+    last: list[Message] = field(default_factory=list)
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> list[Message]:
-        replies = list(self.grid.send_and_receive(messages, timeout=timeout))
-        for reply in replies:
-            if reply.has_error():
-                self.errors[reply.metadata.src_node_id] = reply.error.reason or str(
-                    reply.error.code
-                )
-        return replies
+        messages = list(messages)
+        asked = {message.metadata.dst_node_id: message for message in messages}
+        replies, odd = paired(
+            messages, list(self.grid.send_and_receive(messages, timeout=timeout)), int
+        )
+        for one in odd:
+            log.warning("node %s: %s", one["client"], one["why"])
+        whys = {
+            node: why_of(reply, lambda r, n=node: why_odd_stage(asked[n], r, *self.limits))  # type: ignore[misc]
+            for node, reply in replies.items()
+        }
+        if stage_of(messages) == Stage.SETUP:
+            good = {node: reply for node, reply in replies.items() if whys[node] is None}
+            whys |= dict.fromkeys(same_keys(good), "its public key is another client's, too")
+        self.errors |= {node: why for node, why in whys.items() if why is not None}
+        self.last = [
+            reply if whys[node] is None else left_out(asked[node], whys[node])
+            for node, reply in replies.items()
+        ]
+        return self.last
+
+    @property
+    def limits(self) -> tuple[list[tuple[int, ...]], float]:
+        return self.shapes, self.heaviest
+
+
+@dataclass(frozen=True)
+class Again:
+    """A grid that gives the replies it was given, but for those of one node."""
+
+    replies: list[Message]
+    without: int | None
+
+    def send_and_receive(self, messages: Iterable[Message], **_: Any) -> list[Message]:
+        return [reply for reply in self.replies if reply.metadata.src_node_id != self.without]
+
+
+def stage_of(messages: list[Message]) -> object:
+    """The stage of the protocol that messages belong to."""
+    config = messages[0].content.config_records[RECORD_KEY_CONFIGS]
+    return config[SecAggKey.STAGE]
+
+
+def left_out(message: Message, why: str | None) -> Message:
+    return Message(Error(NOT_SUMMED, why or ""), reply_to=message)
 
 
 def secured(grid: Grid, scenario: Scenario) -> Grid:
@@ -202,7 +288,7 @@ def secured(grid: Grid, scenario: Scenario) -> Grid:
     check_secagg(scenario)
     if not scenario.federation.secagg:
         return grid
-    logging.getLogger("flwr").setLevel(logging.WARNING)
+    logging.getLogger("flwr").setLevel(logging.ERROR)
     return SecureGrid(grid, float(max(len(share) for share in shares_of(scenario))))
 
 
@@ -224,12 +310,14 @@ class OfSums:
             return
         self.done = exchange.round
         seen = self.recorder.observation(exchange)
-        replace(
-            seen,
-            batch_size=seen.batch_size * len(self.grid.examples),
-            num_examples=sum(self.grid.examples.values()),
-            node=self.node,
-        ).save(self.recorder.folder)
+        self.recorder.keep(
+            replace(
+                seen,
+                batch_size=seen.batch_size * len(self.grid.examples),
+                num_examples=sum(self.grid.examples.values()),
+                node=self.node,
+            )
+        )
 
 
 def observer_on(grid: Grid, recorder: Recorder, clients: int) -> Observe:

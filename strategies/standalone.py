@@ -8,7 +8,9 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 
 from fedpriv.strategies.fedavg import FedAvg
-from fedpriv.wire import ALONE
+from fedpriv.wire import ALONE, METRICS
+
+FIGURES = {"accuracy", "test-loss"}
 
 
 class Standalone(FedAvg):
@@ -21,6 +23,11 @@ class Standalone(FedAvg):
     ) -> list[Message]:
         nodes = self.chosen(server_round, self.roster.nodes(grid))
         return self.messages(ALONE, nodes, server_round, arrays, config)
+
+    def why_unfit(self, reply: Message) -> str | None:
+        """What is wrong with a reply: there is nothing in it but how well its model does."""
+        lacking = FIGURES - reply.content.metric_records[METRICS].keys()
+        return f"it does not say its {sorted(lacking)[0]}" if lacking else None
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]

@@ -1,97 +1,179 @@
-"""User-level differential privacy: Flower's own central DP strategies around FedAvg, with an ε.
+"""User-level differential privacy: the mean of clipped updates plus noise, with an ε.
 
-The guarantee is about a whole client, not one of its samples, and holds against whoever sees the
-models the server publishes; the server itself sees updates as they are (or clipped, on the client
-side).
+The guarantee is about a whole client, not one of its samples. It holds against whoever sees the
+models that the server publishes. The server itself sees updates as they are (or clipped, when the
+clients clip), and so does whoever reads the server's run folder.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from flwr.app import ArrayRecord, Message, MetricRecord
-from flwr.serverapp import strategy as flower
-from flwr.serverapp.strategy import Strategy
+import torch
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.serverapp import Grid
 
 from fedpriv.errors import BadOption
-from fedpriv.strategies.fedavg import FedAvg
+from fedpriv.state import State, apply, difference, norm
+from fedpriv.strategies.fedavg import FedAvg, weighted_mean
+from fedpriv.strategies.noise import Noise, seeded_noise, system_noise
 from fedpriv.strategies.roster import Roster
-from fedpriv.strategies.wrapper import Wrapper
+from fedpriv.strategies.user_epsilon import ACCOUNTANT, NEIGHBOURS, user_epsilon
+from fedpriv.wire import METRICS, record_of, state_in
+
+NORM, WITHIN = "clipping_norm", "norm_bit"  # what Flower's mod on the client reads and reports
+TARGET, RATE = 0.5, 0.2  # the quantile that an adaptive norm follows, and how fast
 
 
-def user_epsilon(noise_multiplier: float, releases: int, delta: float) -> float:
-    """ε of Gaussian releases by zero-concentrated DP, ρ + 2√(ρ·ln 1/δ) with ρ = k/2z².
+def clipped(update: Mapping[str, torch.Tensor], bound: float) -> State:
+    """The update, scaled down to the norm `bound` if it is longer (McMahan et al. 2018)."""
+    length = norm(update)
+    factor = min(1.0, bound / length) if length > 0 else 1.0
+    return {name: value.double() * factor for name, value in update.items()}
 
-    No amplification by sampling is claimed: clients know whether they take part (Bun & Steinke
-    2016).
+
+def noises(noise_multiplier: float, clients: int, adaptive: bool) -> tuple[float, float]:
+    """The noise on the sum of updates, in clipping norms, and on the count of short updates.
+
+    Both together are one Gaussian release with `noise_multiplier`: one client moves the sum by 1
+    norm and the count, of ±1/2, by 1/2, so that 1/z² = 1/z_sum² + 1/(2σ)² (Andrew et al. 2021).
     """
-    rho = releases / (2 * noise_multiplier**2)
-    return rho + 2 * math.sqrt(rho * math.log(1 / delta))
+    if not adaptive or noise_multiplier == 0:
+        return noise_multiplier, 0.0
+    count = max(clients / 20, noise_multiplier)
+    return (noise_multiplier**-2 - (2 * count) ** -2) ** -0.5, count
 
 
-class Accounted(Wrapper):
-    """A DP strategy whose metrics say the user-level ε spent so far."""
+class UserLevel(FedAvg):
+    """The plain mean of updates that are clipped to a norm, with noise for those that answered.
 
-    def __init__(self, inner: Strategy, noise_multiplier: float, delta: float) -> None:
-        super().__init__(inner)
+    `by_clients`: clients clip what they send, and the server clips again whatever it can see.
+    `adaptive`: the norm follows the median of the updates' norms (Andrew et al. 2021).
+    """
+
+    def __init__(
+        self,
+        *,
+        roster: Roster,
+        seed: int,
+        fraction: float = 1.0,
+        evaluate_clients: bool = False,
+        noise_multiplier: float = 1.0,
+        clipping_norm: float = 1.0,
+        delta: float = 1e-5,
+        by_clients: bool,
+        adaptive: bool = False,
+    ) -> None:
+        super().__init__(
+            roster=roster,
+            seed=seed,
+            fraction=fraction,
+            evaluate_clients=evaluate_clients,
+            weighting="plain",
+        )
+        if not (
+            0 <= noise_multiplier < math.inf and 0 < clipping_norm < math.inf and 0 < delta < 1
+        ):
+            raise BadOption(
+                "User-level DP needs a finite noise-multiplier of at least 0, a finite "
+                "clipping-norm above 0 and delta in (0, 1); "
+                f"got {noise_multiplier}, {clipping_norm}, {delta}."
+            )
         self.noise_multiplier, self.delta = noise_multiplier, delta
+        self.bound, self.by_clients, self.adaptive = clipping_norm, by_clients, adaptive
+        asked = max(1, round(fraction * roster.clients))
+        self.sum_noise, self.count_noise = noises(noise_multiplier, asked, adaptive)
+        self.noise: Noise = system_noise
+        self.source = "the system's randomness"
+        self.releases = self.answered = 0
+        self._before: State = {}
+        self._grid: Grid | None = None
+
+    def simulated(self) -> None:
+        """Draw noise that can be repeated, from the seed of the scenario: for simulations."""
+        self.noise = seeded_noise(self.seed)
+        self.source = "the public seed: a simulation, its noise protects nobody"
+
+    def resumed(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Go on with the account and the norm of the rounds that were."""
+        for record in records:
+            account = record.get("user-privacy", {})
+            self.releases = account.get("releases", self.releases)
+            self.bound = account.get("next-norm", self.bound)
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> list[Message]:
+        self._before, self._grid, self.answered = state_in(arrays), grid, 0
+        if self.by_clients:
+            config[NORM] = self.bound
+        return super().configure_train(server_round, arrays, config, grid)
+
+    def why_unfit(self, reply: Message) -> str | None:
+        """What is wrong with a reply, in words: an adaptive norm needs to know who clipped."""
+        if self.adaptive and reply.content.metric_records[METRICS].get(WITHIN) not in (0, 1):
+            return f"it does not say whether its update was within the norm: no '{WITHIN}'"
+        return None
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        arrays, metrics = self.inner.aggregate_train(server_round, replies)
-        if arrays is not None and metrics is not None and self.noise_multiplier > 0:
-            spent = user_epsilon(self.noise_multiplier, server_round, self.delta)
-            metrics["user-epsilon"] = spent
-        return arrays, metrics
+        replies = list(replies)
+        if not replies:
+            return None, None
+        self.answered, self.releases = len(replies), self.releases + 1
+        mean, moved = self.mean(replies)
+        mean = dict(sorted(mean.items()))  # a checkpoint may list them in any order
+        sizes = [value.numel() for value in mean.values()]
+        drawn = self.noise(server_round, sum(sizes) + 1)
+        noise = (drawn[:-1] * (self.sum_noise * moved)).split(sizes)
+        update = {
+            name: (value + more.view_as(value)).to(self._before[name].dtype)
+            for (name, value), more in zip(mean.items(), noise, strict=True)
+        }
+        if self.adaptive:
+            self.adapt(replies, float(drawn[-1]) * self.count_noise)
+        contents = [reply.content for reply in replies]
+        metrics = self.train_metrics_aggr_fn(contents, self.weighted_by_key)
+        return record_of(apply(self._before, update)), metrics
 
+    def mean(self, replies: Sequence[Message]) -> tuple[State, float]:
+        """The mean of those that answered, and how far one client can move it.
 
-def fixed_on_server(inner: FedAvg, noise: float, norm: float, clients: int) -> Strategy:
-    """The server clips updates to a norm and adds noise to their mean."""
-    return flower.DifferentialPrivacyServerSideFixedClipping(inner, noise, norm, clients)
+        Behind secure aggregation there is only the mean, weighted by the clients' samples.
+        """
+        states = [state_in(next(iter(r.content.array_records.values()))) for r in replies]
+        most_moved = getattr(self._grid, "most_moved", None)
+        if most_moved is not None:
+            mean = {k: v.double() for k, v in difference(states[0], self._before).items()}
+            return mean, most_moved(self.bound, sum(value.numel() for value in mean.values()))
+        updates = [clipped(difference(state, self._before), self.bound) for state in states]
+        return weighted_mean(updates, [1.0] * len(updates)), self.bound / len(updates)
 
+    def adapt(self, replies: Sequence[Message], noise: float) -> None:
+        """Move the norm towards the median of the updates' norms (Andrew et al. 2021)."""
+        within = [bool(r.content.metric_records[METRICS][WITHIN]) for r in replies]
+        short = sum(each - 0.5 for each in within) + noise
+        self.bound *= math.exp(-RATE * (short / len(within) + 0.5 - TARGET))
 
-def fixed_on_client(inner: FedAvg, noise: float, norm: float, clients: int) -> Strategy:
-    """Clients clip what they send, the server adds noise to the mean."""
-    return flower.DifferentialPrivacyClientSideFixedClipping(inner, noise, norm, clients)
-
-
-def adaptive_on_client(inner: FedAvg, noise: float, norm: float, clients: int) -> Strategy:
-    """As above with a norm that follows the median of the updates' norms (Andrew et al. 2021).
-
-    The count of clipped updates gets noise too, which Flower takes out of the same multiplier.
-    """
-    return flower.DifferentialPrivacyClientSideAdaptiveClipping(
-        inner,
-        noise,
-        clients,
-        initial_clipping_norm=norm,
-        clipped_count_stddev=max(clients / 20, noise),
-    )
-
-
-def user_level(
-    wrap: Callable[[FedAvg, float, float, int], Strategy],
-    *,
-    roster: Roster,
-    seed: int,
-    fraction: float = 1.0,
-    evaluate_clients: bool = False,
-    noise_multiplier: float = 1.0,
-    clipping_norm: float = 1.0,
-    delta: float = 1e-5,
-) -> Strategy:
-    """One of Flower's strategies around the plain mean, which its noise is calibrated to."""
-    if noise_multiplier < 0 or not clipping_norm > 0 or not 0 < delta < 1:
-        raise BadOption(
-            "User-level DP needs noise-multiplier at least 0, clipping-norm above 0 and delta in "
-            f"(0, 1); got {noise_multiplier}, {clipping_norm}, {delta}."
-        )
-    mean = FedAvg(
-        roster=roster,
-        seed=seed,
-        fraction=fraction,
-        evaluate_clients=evaluate_clients,
-        weighting="plain",
-    )
-    count = max(1, round(fraction * roster.clients))
-    return Accounted(wrap(mean, noise_multiplier, clipping_norm, count), noise_multiplier, delta)
+    def account(self) -> dict[str, Any]:
+        """What was spent so far, for the line of a round; nothing without noise."""
+        if self.noise_multiplier == 0:
+            return {}
+        spent = user_epsilon(self.noise_multiplier, self.releases, self.delta)
+        known = {"user-epsilon": spent} if spent < math.inf else {}
+        return {
+            **known,
+            "user-privacy": {
+                "protects": spent < math.inf,
+                "delta": self.delta,
+                "releases": self.releases,
+                "answered": self.answered,
+                "noise-multiplier": self.noise_multiplier,
+                "next-norm": self.bound,
+                "accountant": ACCOUNTANT,
+                "unit": "client",
+                "neighbours": NEIGHBOURS,
+                "noise-from": self.source,
+            },
+        }

@@ -67,7 +67,7 @@ def _comparison(runs: list[Run], scores: pd.DataFrame, what: Measure | None) -> 
                 what.shown(numbers.median) if what and numbers else "–",
                 interval(numbers.low, numbers.high) if numbers else "–",
                 marked(numbers.worst, what) if what and numbers else "–",
-                f"{run.epsilon:.2f}" if run.epsilon is not None else "–",
+                run.epsilon,
                 f"{run.total('seconds'):.1f}",
                 f"{run.total('bytes-up') / 2**20:.2f}",
             )
@@ -95,12 +95,14 @@ def _training(runs: list[Run]) -> Section:
         (run.name, record["round"], failure["client"], failure["why"])
         for run in runs
         for record in run.rounds
-        for failure in record.get("failed", ())
+        for failure in (*record.get("failed", ()), *record.get("odd", ()))
     ]
     tables = []
     if failures:
         columns = ("run", "round", "client", "why")
-        tables = [Table("Clients that gave no usable answer", columns, failures[:50])]
+        tables = [
+            Table("Clients that gave no usable answer, or an odd one", columns, failures[:50])
+        ]
     return Section("training", "Training", charts=charts, tables=tables)
 
 
@@ -177,7 +179,7 @@ def _client_table(run: Run, what: Measure | None) -> Table:
             (
                 client,
                 samples.get(client, "–"),
-                f"{run.epsilon:.2f}" if run.epsilon is not None else "–",
+                run.epsilon,
                 marked(numbers.worst, what) if numbers and what else "not attacked",
                 _word(numbers, what),
             )

@@ -40,8 +40,15 @@ class Run:
         return self.rounds[-1].get("accuracy") if self.rounds else None
 
     @property
-    def epsilon(self) -> float | None:
-        return self.rounds[-1].get("train-epsilon") if self.rounds else None
+    def epsilon(self) -> str:
+        """ε, and on whose word: a sample's as the clients claim it, a client's as the server has
+        counted it.
+        """
+        last = self.rounds[-1] if self.rounds else {}
+        if "user-epsilon" in last:
+            how = last.get("user-privacy", {}).get("accountant", "")
+            return f"{last['user-epsilon']:.2f} for a client, {how}"
+        return f"{last['train-epsilon']:.2f}, as claimed" if "train-epsilon" in last else "–"
 
     def total(self, key: str) -> float:
         found: float = sum(record.get(key, 0) for record in self.rounds)

@@ -127,7 +127,7 @@ def simulate(
         try:
             with show:
                 keeper = Keeper(scenario, folder, grid, show, going_on, starts, frozenset(keep))
-                server_app(keeper)(grid, context)
+                server_app(keeper, simulated=True)(grid, context)
         finally:
             grid.close()
     return folder

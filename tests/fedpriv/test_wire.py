@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedpriv.rng import generator, seed_of
+from fedpriv.screening import why_unusable
 from fedpriv.state import apply, difference, digest, norm
-from fedpriv.wire import Memory, content, record_of, state_in, why_unusable
+from fedpriv.wire import Memory, content, record_of, state_in
 
 SENT = {"w": torch.arange(6.0).reshape(2, 3), "count": torch.tensor(3)}
 

@@ -194,7 +194,7 @@ def test_round_robin_goes_from_client_to_client(tiny):
     state = first_state(scenario)
     for turn in (1, 2):
         messages = run.strategy.configure_train(turn, record_of(state), ConfigRecord(), run.grid)
-        assert [run.client(m.metadata.dst_node_id) for m in messages] == [turn - 1]
+        assert [run.roster.partition(m.metadata.dst_node_id) for m in messages] == [turn - 1]
         state = state_in(run.grid.send_and_receive(messages)[0].content["arrays"])
     straight = federated(scenario)[0].run(first_state(scenario), [1, 2])
     assert all(torch.equal(state[key], straight[key]) for key in state)
