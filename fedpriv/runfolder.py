@@ -3,6 +3,7 @@ and reporting.
 """
 
 import json
+import shutil
 import time
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from safetensors import SafetensorError
 from fedpriv.environment import environment
 from fedpriv.errors import BadFolder
 from fedpriv.files import write_bytes, write_text
+from fedpriv.lock import LOCK
 from fedpriv.scenario import Scenario, from_tables
 from fedpriv.state import State
 from fedpriv.tables import Row, read_table, write_table
@@ -42,6 +44,16 @@ class RunFolder:
     @property
     def environment_file(self) -> Path:
         return self.path / "environment.json"
+
+    def clear(self) -> None:
+        """Remove all that is in the folder, but for the lock."""
+        for path in self.path.iterdir() if self.path.is_dir() else ():
+            if path.name == LOCK:
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
 
     def exists(self) -> bool:
         """Whether a run was started here and a round of it ended."""

@@ -3,7 +3,8 @@ deployment.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedpriv.errors import BadFolder
+from fedpriv.lock import ORPHANS, held
 from fedpriv.runfolder import RunFolder, new_folder
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import device_of, first_state, loaded, model_of, test_samples
@@ -25,6 +27,7 @@ from fedpriv.strategies.secagg import observer_on, secured
 from fedpriv.training import evaluate
 
 log = logging.getLogger(__name__)
+Main = Callable[[Grid, Context], None]
 
 
 class Evaluation:
@@ -56,11 +59,23 @@ def opened(run_config: Mapping[str, Any], scenario: Scenario) -> RunFolder:
     return folder
 
 
+def alone_in_its_folder(main: Main) -> Main:
+    """A main that has the folder it is told for itself; a new folder is nobody else's."""
+
+    def locked(grid: Grid, context: Context) -> None:
+        out = str(context.run_config.get("out", ""))
+        with held(Path(out), patience=ORPHANS) if out else nullcontext():
+            main(grid, context)
+
+    return locked
+
+
 def server_app(listener: Listener | None = None) -> ServerApp:
     """A ServerApp that tells `listener` how the run goes."""
     app = ServerApp()
 
     @app.main()
+    @alone_in_its_folder
     def main(grid: Grid, context: Context) -> None:
         scenario = Scenario.of(context.run_config)
         folder = opened(context.run_config, scenario)

@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from fedpriv.errors import BadOption, FedprivError
+from fedpriv.lock import alone
 from fedpriv.report.page import write_report
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
@@ -81,6 +82,7 @@ class Audit:
         return self.gates[0].worst(rows)
 
 
+@alone()
 def audit(
     scenario: Scenario,
     folder: RunFolder,

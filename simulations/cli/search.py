@@ -72,7 +72,12 @@ def search(
         "policies.json"
     ),
     workers: Annotated[int, typer.Option(help="Processes on this machine.")] = 1,
-    ray_address: Annotated[str | None, typer.Option(help="Join this Ray cluster.")] = None,
+    ray_address: Annotated[
+        str | None, typer.Option(help="Join this Ray cluster; $RAY_AUTH_TOKEN is its token.")
+    ] = None,
+    insecure_ray: Annotated[
+        bool, typer.Option("--insecure-ray", help="Join a Ray cluster that asks for no token.")
+    ] = False,
     gpus_per_worker: Annotated[
         float, typer.Option(help="GPUs of each worker; a fraction shares one.")
     ] = 0.0,
@@ -122,6 +127,7 @@ def search(
                 file,
                 workers=workers,
                 ray_address=ray_address,
+                insecure_ray=insecure_ray,
                 gpus_per_worker=gpus_per_worker,
                 policies=chosen,
                 on_stage=progress.begin,
