@@ -18,7 +18,7 @@ from fedpriv.clients.job import Batches, Job, own_split
 from fedpriv.clients.plugin import PrivacyPlugin
 from fedpriv.errors import BadOption, Refused
 from fedpriv.scenario import Scenario
-from fedpriv.scenario.binding import kebab
+from fedpriv.scenario.binding import OrInfinite, kebab
 from fedpriv.scenario.built import shares_of
 from fedpriv.state import State
 
@@ -99,7 +99,7 @@ class DifferentialPrivacy(PrivacyPlugin):
 
     epsilon: float | None = None
     noise_multiplier: float | None = None
-    max_grad_norm: float = 1.0
+    max_grad_norm: OrInfinite = 1.0
     delta: float = 1e-5
     budget: float | None = None
     accountant: Literal["rdp", "prv"] = "rdp"

@@ -1,6 +1,7 @@
 """Scenario: TOML tables in, one typed frozen object out, one line of text on the wire."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cached_property, lru_cache
@@ -21,6 +22,7 @@ from fedpriv.scenario.sections import (
     Sweep,
     Training,
     Variant,
+    named,
 )
 
 Table = dict[str, Any]
@@ -135,6 +137,9 @@ def from_tables(tables: Mapping[str, Any]) -> Scenario:
     try:
         plain = {kebab(key): built[key] for key in ("name", "seed", "keep_truth") if key in built}
         bound(Scenario, plain, "a scenario")
+        named("a scenario's name", built.get("name", Scenario.name))
+        if not -(2**63) <= built.get("seed", 0) < 2**63:
+            raise BadScenario(f"'seed' must fit into 64 bits, got {built['seed']}.")
     except BadInput as error:
         raise BadScenario(str(error)) from error
     return Scenario(**built)
@@ -148,7 +153,7 @@ def _section(key: str, value: Any) -> Any:
         "representation": Representation,
         "sweep": Sweep,
     }
-    named = {"attacks": Attack, "malicious": Malicious}
+    by_name = {"attacks": Attack, "malicious": Malicious}
     rows = {"variants": Variant, "defences": Defence}
     if key in whole:
         return _bound(whole[key], value, f"[{key}]")
@@ -157,9 +162,9 @@ def _section(key: str, value: Any) -> Any:
     if key == "plugins":
         return tuple(_spec(item, "[[plugins]]") for item in _list(value, "plugins"))
     if key == "attacks":
-        return tuple(_named(named[key], item, "[[attacks]]") for item in _list(value, key))
+        return tuple(_named(by_name[key], item, "[[attacks]]") for item in _list(value, key))
     if key == "malicious":
-        return _named(named[key], value, "[malicious]")
+        return _named(by_name[key], value, "[malicious]")
     if key in rows:
         return tuple(_bound(rows[key], item, f"[[{key}]]") for item in _list(value, key))
     if key == "strategy":
@@ -167,8 +172,11 @@ def _section(key: str, value: Any) -> Any:
     if key == "gate":
         gate = _table(value, "[gate]")
         for metric, bound_value in gate.items():
-            if isinstance(bound_value, bool) or not isinstance(bound_value, int | float):
-                raise BadScenario(f"[gate]: '{metric}' must be a number, got {bound_value!r}.")
+            good = isinstance(bound_value, int | float) and not isinstance(bound_value, bool)
+            if not good or not math.isfinite(bound_value):
+                raise BadScenario(
+                    f"[gate]: '{metric}' must be a finite number, got {bound_value!r}."
+                )
         return dict(gate)
     if key in ("summary", "paper") and not isinstance(value, str):
         raise BadScenario(f"'{key}' must be text, got {value!r}.")

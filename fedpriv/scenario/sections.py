@@ -19,6 +19,25 @@ def between(what: str, value: float, low: float, high: float) -> None:
         raise BadOption(f"{what} must be above {low} and at most {high}, got {value}.")
 
 
+LONGEST_NAME = 120  # bytes: with a time and a suffix beside it, file systems take 255
+
+
+def why_no_name(name: str) -> str:
+    """Why a name cannot be a part of a path, which must stay in the folder it is put into."""
+    if not name or name != name.strip() or name.startswith("."):
+        return "it must not be empty, nor begin with a dot, nor begin or end with a space"
+    if any(letter in "/\\" or not letter.isprintable() for letter in name):
+        return "it must not hold slashes or signs that cannot be printed"
+    if len(name.encode("utf-8", "replace")) > LONGEST_NAME:
+        return f"it must have at most {LONGEST_NAME} bytes"
+    return ""
+
+
+def named(what: str, name: str) -> None:
+    if why := why_no_name(name):
+        raise BadOption(f"{what}: {name!r:.100} is no name for a folder: {why}.")
+
+
 @dataclass(frozen=True)
 class Spec:
     """A name people type and the options beside it: `Spec("pruning", {"fraction": 0.05})`."""
@@ -74,7 +93,8 @@ class Training:
     def __post_init__(self) -> None:
         between("training.lr", self.lr, 0, 1e3)
         between("training.schedule-factor", self.schedule_factor, 0, 1)
-        at_least("training.momentum", self.momentum, 0)
+        if not 0 <= self.momentum < 1:
+            raise BadOption(f"training.momentum must be in [0, 1), got {self.momentum}.")
         at_least("training.weight-decay", self.weight_decay, 0)
         at_least("training.local-epochs", self.local_epochs, 1)
         at_least("training.batch-size", self.batch_size, 1)
@@ -223,6 +243,9 @@ class Variant:
     set: Mapping[str, Any] = field(default_factory=dict)
     plugins: tuple[Mapping[str, Any], ...] | None = None  # instead of the scenario's own
 
+    def __post_init__(self) -> None:
+        named("[[variants]] name", self.name)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Defence:
@@ -249,5 +272,10 @@ class Sweep:
 
     def __post_init__(self) -> None:
         at_least("sweep.victims", self.victims, 1)
+        for name in ("batch_sizes", "seeds", "attacks"):
+            if not getattr(self, name):
+                raise BadOption(f"sweep.{name.replace('_', '-')} must not be empty.")
+        for size in self.batch_sizes:
+            at_least("sweep.batch-sizes", size, 1)
         if not 0 <= self.at <= 1:
             raise BadOption(f"sweep.at must be in [0, 1], got {self.at}.")

@@ -30,6 +30,7 @@ from fedpriv.tables import Row
 # The shares of the time after which training, the battery and the defences end; then the page is
 # written.
 TRAINING, BATTERY, LADDER = 0.3, 0.5, 0.95
+LONGEST = 100_000  # minutes, about ten weeks
 WORDS = {True: "passes", False: "falls", None: "undecided"}
 
 
@@ -97,8 +98,8 @@ def audit(
             f"An audit attacks updates, and strategy '{scenario.federation.strategy}' shares "
             f"{row_of(scenario).reply}; `fedpriv run` attacks codes."
         )
-    if not minutes > 0:
-        raise BadOption(f"--minutes must be above 0, got {minutes}.")
+    if not 0 < minutes < LONGEST:
+        raise BadOption(f"--minutes must be above 0 and below {LONGEST}, got {minutes}.")
     deliberate_threads()
     gates = gates_of(scenario.gate, fail_if) or default_gates()
     check_gates(gates, scenario, [method.name for method in STANDARD])

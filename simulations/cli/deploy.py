@@ -8,6 +8,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from fedpriv.simulations.cli.guarded import guarded
+from fedpriv.simulations.cli.options import within
+
 if TYPE_CHECKING:
     from fedpriv.simulations.deploy.docker import Containers
     from fedpriv.simulations.deploy.processes import Processes
@@ -38,6 +41,7 @@ def engine_of(name: str, file: Path, folder: Path) -> "Containers | Processes":
 
 
 @app.command()
+@guarded
 def up(
     file: File = FILE,
     folder: Folder = FOLDER,
@@ -45,11 +49,13 @@ def up(
     patience: Annotated[float, typer.Option(help="Seconds to wait until all is ready.")] = 600.0,
 ) -> None:
     """Start the SuperLink, the ServerApp executor and the clients."""
+    within("--patience", patience, 0, 86400)
     engine_of(engine, file, folder).up(patience, tell=lambda line: err.print(line, highlight=False))
     out.print("the federation is up; submit a run with: fedpriv deploy run", highlight=False)
 
 
 @app.command()
+@guarded
 def status(
     file: File = FILE,
     folder: Folder = FOLDER,
@@ -78,6 +84,7 @@ def shown(columns: list[str], rows: list[list[str]]) -> None:
 
 
 @app.command()
+@guarded
 def run(
     scenario: Annotated[str, typer.Argument(help="A built-in name or a TOML file.")] = "quickstart",
     settings: Annotated[
@@ -139,6 +146,7 @@ def run(
 
 
 @app.command()
+@guarded
 def logs(
     service: Annotated[str, typer.Argument(help="superlink, supernode-0, client-0, …")],
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep on printing.")] = False,
@@ -151,6 +159,7 @@ def logs(
 
 
 @app.command()
+@guarded
 def down(
     volumes: Annotated[
         bool, typer.Option("--volumes", help="Also delete keys, databases and client state.")

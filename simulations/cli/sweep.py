@@ -32,7 +32,8 @@ def sweep(
         bool, typer.Option("--insecure-ray", help="Join a Ray cluster that asks for no token.")
     ] = False,
     workers: Annotated[
-        int | None, typer.Option(help="Cells at a time on this machine. Default: its cores.")
+        int | None,
+        typer.Option(help="Cells at a time on this machine. Default: its cores.", min=1),
     ] = None,
     fail_if: Annotated[
         list[str] | None,
