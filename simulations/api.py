@@ -163,6 +163,7 @@ def audit(
     settings: Settings = (),
     profile: str | None = None,
     out: Path | str | None = None,
+    resume: bool = False,
     quiet: bool = False,
 ) -> dict[str, Any]:
     """Find out whether a federation leaks and which defence stops it, as `fedpriv audit` does.
@@ -174,6 +175,7 @@ def audit(
         settings: Keys to override: `{"training.lr": 0.1}` or `["training.lr=0.1"]`.
         profile: One of the scenario's profiles.
         out: The folder. Default: `runs/audit-<name>-<time>`.
+        resume: Continue the audit in `out`.
         quiet: Print no progress.
 
     Returns:
@@ -193,7 +195,7 @@ def audit(
     chosen = scenario_of(scenario, settings, profile)
     place = RunFolder(Path(out)) if out is not None else new_folder(f"audit-{chosen.name}")
     console = Console(file=sys.stderr, quiet=quiet)
-    return audited(chosen, place, minutes=minutes, fail_if=fail_if, console=console)
+    return audited(chosen, place, minutes=minutes, fail_if=fail_if, resume=resume, console=console)
 
 
 def sweep(

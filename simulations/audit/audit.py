@@ -90,6 +90,7 @@ def audit(
     *,
     minutes: float = 10.0,
     fail_if: Iterable[str] = (),
+    resume: bool = False,
     console: Console | None = None,
 ) -> dict[str, Any]:
     """Everything an audit found, also in `audit.json`; its page is `report.html` in the folder."""
@@ -118,7 +119,7 @@ def audit(
     work = Audit(plain, folder, gates, Clock(minutes), shown, starts, scenario.attacks)
     if scenario.federation.backend == "ray":
         work.tell("clients run in this process: actors would still be at work when time is up")
-    train(work)
+    train(work, resume)
     battery(work)
     if work.crossed(work.rows):
         ladder(work)
@@ -140,7 +141,7 @@ def in_time(deadline: float, least: int = 1) -> Callable[[dict[str, Any]], bool]
     return going_on
 
 
-def train(work: Audit) -> None:
+def train(work: Audit, resume: bool) -> None:
     """The federation itself, as far as its share of the time goes."""
     rounds = work.scenario.federation.rounds
     work.tell(f"training {work.scenario.name}, {rounds} rounds")
@@ -148,6 +149,7 @@ def train(work: Audit) -> None:
         work.scenario,
         work.folder,
         PlainLines(work.console),
+        resume=resume,
         starts=work.starts,
         keep=milestones(rounds),
         going_on=in_time(work.clock.at(TRAINING)),
@@ -270,6 +272,7 @@ def accuracy_with(work: Audit, name: str, defended: Scenario) -> float | None:
             replace(defended, federation=federation),
             place,
             PlainLines(Console(quiet=True)),
+            resume=place.rounds_file.exists(),  # of an audit that was cut short
             going_on=in_time(work.clock.at(LADDER), least=0),
         )
     except FedprivError:

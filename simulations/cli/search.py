@@ -93,6 +93,10 @@ def search(
     """
     within("--gpus-per-worker", gpus_per_worker, 0, 64)
     writable(file)
+    if verify:
+        from fedpriv.attacks.catalogue import ATTACKS
+
+        ATTACKS[verify]  # an unknown name is refused before hours of search
     import torch
 
     from fedpriv.policies.search import Search
