@@ -38,8 +38,7 @@ def held(place: Path, *, patience: float = 0.0, is_file: bool = False) -> Iterat
     if path in taken:
         yield
         return
-    new = not path.parent.exists()
-    descriptor = _locked(path, place, time.monotonic() + patience)
+    descriptor, new = _locked(path, place, time.monotonic() + patience)
     taken.add(path)
     try:
         yield
@@ -76,10 +75,14 @@ def alone(patience: float = 0.0) -> Callable[[Callable[P, T]], Callable[P, T]]:
     return decorated
 
 
-def _locked(path: Path, place: Path, until: float) -> int:
-    """A descriptor that holds the lock of the file that is at `path` now."""
+def _locked(path: Path, place: Path, until: float) -> tuple[int, bool]:
+    """A descriptor that holds the lock of the file that is at `path` now, and whether its folder is
+    new.
+    """
+    new = False
     while True:
         try:
+            new = new or not path.parent.exists()
             path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except (OSError, ValueError) as error:
@@ -104,7 +107,8 @@ def _locked(path: Path, place: Path, until: float) -> int:
                 raise
             log.warning("'%s' cannot be locked here (%s): use it once at a time", place, error)
         if _is_at(descriptor, path):
-            return _signed(descriptor)
+            _sign(descriptor)
+            return descriptor, new
         os.close(descriptor)  # its holder removed it between our two steps
 
 
@@ -115,7 +119,7 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return False
 
 
-def _signed(descriptor: int) -> int:
+def _sign(descriptor: int) -> None:
     """Write who holds the lock into its file."""
     who = {
         "pid": os.getpid(),
@@ -128,7 +132,6 @@ def _signed(descriptor: int) -> int:
         os.pwrite(descriptor, json.dumps(who).encode(), 0)
     except OSError as error:  # a full disk; the lock itself is held
         log.warning("the lock cannot say who holds it: %s", error)
-    return descriptor
 
 
 def _holder(descriptor: int) -> str:

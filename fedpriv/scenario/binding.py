@@ -54,7 +54,7 @@ def _fits(value: Any, hint: Any) -> tuple[bool, Any]:
     if hint is Any:  # what it is a value of, such as a swept option, has a type of its own
         return value == value, value
     if hint is inspect.Parameter.empty or isinstance(hint, TypeVar):
-        return not isinstance(value, float) or _is_finite(value), value
+        return not isinstance(value, float) or is_finite(value), value
     if origin in (Union, types.UnionType):
         for choice in get_args(hint):
             fits, converted = _fits(value, choice)
@@ -66,7 +66,7 @@ def _fits(value: Any, hint: Any) -> tuple[bool, Any]:
     if hint is type(None):
         return value is None, value
     if hint is float:
-        good = _is_number(value) and _is_finite(value)
+        good = _is_number(value) and is_finite(value)
         return good, float(value) if good else value
     if hint is int:
         return isinstance(value, int) and not isinstance(value, bool), value
@@ -89,7 +89,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _is_finite(value: int | float) -> bool:
+def is_finite(value: int | float) -> bool:
     try:
         return math.isfinite(value)
     except OverflowError:  # a whole number beyond every float
@@ -136,7 +136,7 @@ def fitted(
         hint = hints.get(name, takes[key].annotation)
         fits, converted = _fits(value, hint)
         if not fits:
-            odd = isinstance(value, float) and not _is_finite(value)
+            odd = isinstance(value, float) and not is_finite(value)
             wanted = "a finite number" if odd and hint != OrInfinite else _wanted(hint)
             raise BadOption(f"{what}: '{typed}' must be {wanted}, got {value!r}.")
         arguments[name] = converted

@@ -1,7 +1,6 @@
 """Scenario: TOML tables in, one typed frozen object out, one line of text on the wire."""
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cached_property, lru_cache
@@ -10,7 +9,7 @@ from typing import Any
 import tomli_w
 
 from fedpriv.errors import BadInput, BadScenario
-from fedpriv.scenario.binding import bound, kebab, nearest
+from fedpriv.scenario.binding import bound, is_finite, kebab, nearest
 from fedpriv.scenario.sections import (
     Attack,
     Data,
@@ -173,7 +172,7 @@ def _section(key: str, value: Any) -> Any:
         gate = _table(value, "[gate]")
         for metric, bound_value in gate.items():
             good = isinstance(bound_value, int | float) and not isinstance(bound_value, bool)
-            if not good or not math.isfinite(bound_value):
+            if not good or not is_finite(bound_value):
                 raise BadScenario(
                     f"[gate]: '{metric}' must be a finite number, got {bound_value!r}."
                 )

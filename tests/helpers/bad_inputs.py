@@ -26,7 +26,6 @@ TINY = {
 OWN = """
 import sys, torch
 from torch import nn
-def model(channels, size, classes, **rest): return nn.Sequential(nn.Flatten(), nn.LazyLinear(classes))
 def exits(**about): sys.exit(7)
 def raises(**about): raise KeyError("boom")
 def nothing(**about): return None
@@ -86,7 +85,7 @@ FIXED: tuple[tuple[str, ...], ...] = (
     ("run", "quickstart", "--out", "/proc/x"), ("run", "quickstart", "--out", "/dev/null"),
     ("run", "quickstart", "--out", "/dev/null/x"), ("run", "quickstart", "--out", "/" + "a" * 300),
     ("run", "quickstart", "--profile", "no"), ("run", "--resume"), ("run", "--nosuch"),
-    ("run", "quickstart", "--resume", "--out", "{here}"), ("run", "quickstart", "extra"),
+    ("run", "quickstart", "extra"),
     ("run", "quickstart", "--fail-if", "nosuch>1", "--out", "{here}/R"),
     ("run", "quickstart", "--fail-if", "psnr>nan", "--out", "{here}/R"),
     ("run", "quickstart", "--fail-if", "psnr", "--out", "{here}/R"),
@@ -121,8 +120,10 @@ FIXED: tuple[tuple[str, ...], ...] = (
 )  # fmt: skip
 SETTINGS = (
     "training.lr=nan", "training.lr=-inf", "training.lr=0", "training.lr=fast", "training.lr",
-    "=1", ".=1", "training..lr=1", "training.lr.x=1", "training=5", "nosuch.x=1", "training.nosuch=1",
-    "federation.rounds=0", "federation.rounds=1.5", "federation.rounds=true", "federation.clients=0",
+    "=1", ".=1", "training..lr=1", "training.lr.x=1", "training=5", "nosuch.x=1",
+    "training.nosuch=1",
+    "federation.rounds=0", "federation.rounds=1.5", "federation.rounds=true",
+    "federation.clients=0",
     "federation.clients=-3", "federation.fraction=2", "federation.fraction=nan",
     "federation.timeout=inf", "federation.timeout=nan", "federation.device=nosuch",
     "federation.device=cuda:7", "federation.device=meta", "federation.strategy=nosuch",
@@ -138,7 +139,8 @@ SETTINGS = (
     "seed=x", "seed=1.5", f"seed={10**40}", "seed=true", "plugins=5", "plugins=[5]",
     "plugins=[{}]", "plugins=[{name=\"nosuch\"}]", "plugins=[{name=\"noise\", scale=nan}]",
     "plugins=[{name=\"guard\", tolerance=nan}]", "plugins=[{name=\"dp\", epsilon=nan}]",
-    "plugins=[{name=\"dp\", noise-multiplier=inf}]", "plugins=[{name=\"dp\", epsilon=1, delta=nan}]",
+    "plugins=[{name=\"dp\", noise-multiplier=inf}]",
+    "plugins=[{name=\"dp\", epsilon=1, delta=nan}]",
     "plugins=[{name=\"ars\"}]", "plugins=[{name=\"pruning\", fraction=2}]",
     "plugins=[{name=\"augment\", policy=\"99\"}]", "attacks=[{name=\"nosuch\"}]",
     "attacks=[{name=\"dlg\", rounds=\"often\"}]", "attacks=[{name=\"dlg\", rounds=[9]}]",

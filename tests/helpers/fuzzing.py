@@ -118,10 +118,8 @@ def fuzzed(count: int, seed: int, place: Path) -> list[Ending]:
     for number, case in enumerate(cases(seed, count, world)):
         found.append(ended(case, place / str(number)))
         if found[-1].wrong:
-            print(
-                f"{found[-1].wrong}: {case.kind}: {case.what}\n{found[-1].said[-600:]}\n",
-                flush=True,
-            )
+            print(f"{found[-1].wrong}: {case.kind}: {case.what}", flush=True)
+            print(found[-1].said[-600:], flush=True)
     return found
 
 

@@ -154,7 +154,9 @@ def unlike(one: Left, other: Left) -> list[str]:
     return found + ([f"exit {one.code} and {other.code}"] if one.code != other.code else [])
 
 
-def all_kills(count: int, seed: int, scratch: Path, names: tuple[str, ...] = tuple(COMMANDS)) -> int:
+def all_kills(
+    count: int, seed: int, scratch: Path, names: tuple[str, ...] = tuple(COMMANDS)
+) -> int:
     """So many kills in all, in turn; how many of them left something else."""
     draw, wrong = random.Random(seed), 0
     for number, name in enumerate(names):

@@ -159,7 +159,7 @@ def test_a_killed_ray_is_one_message_and_the_run_goes_on_later(tiny, tmp_path, d
     file.write_text(tiny.toml().replace("rounds = 3", "rounds = 12").replace('"inline"', '"ray"'))
     command = [sys.executable, "-m", "fedpriv", "run", str(file), "--out", str(out)]
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    rounds, ends = RunFolder(out).rounds_file, time.monotonic() + 200
+    rounds, ends = RunFolder(out).rounds_file, time.monotonic() + 400
     while not (rounds.exists() and rounds.read_text().count("\n") >= 1):
         assert run.poll() is None, run.stderr.read()
         assert time.monotonic() < ends
