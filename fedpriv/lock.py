@@ -19,7 +19,8 @@ from typing import ParamSpec, TypeVar
 from fedpriv.errors import BadFolder
 
 log = logging.getLogger(__name__)
-P, T = ParamSpec("P"), TypeVar("T")
+P = ParamSpec("P")
+T = TypeVar("T")
 LOCK = ".lock"
 PAUSE = 0.2  # seconds between two tries
 ORPHANS = 60.0  # seconds after which the workers of a process that was killed have ended too

@@ -9,7 +9,8 @@ from typing import ParamSpec, TypeVar
 
 from fedpriv.errors import WorkFailed
 
-P, T = ParamSpec("P"), TypeVar("T")
+P = ParamSpec("P")
+T = TypeVar("T")
 HINTS = {
     errno.ENOSPC: "free some space",
     errno.EDQUOT: "free some space",

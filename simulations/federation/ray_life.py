@@ -32,9 +32,10 @@ def watched(why_lost: Callable[[], str]) -> Iterator[None]:
 
 def own_daemons() -> Callable[[], str]:
     """Looks at the daemons of the Ray that this process started."""
-    from ray._private.worker import _global_node
+    from ray._private import worker
 
-    processes = {name: _global_node.all_processes[name][0].process for name in DAEMONS}
+    node: Any = worker._global_node
+    processes = {name: node.all_processes[name][0].process for name in DAEMONS}
 
     def why_lost() -> str:
         gone = [name for name, process in processes.items() if process.poll() is not None]

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from fedpriv.errors import BadOption
 
@@ -45,12 +46,13 @@ def token_of(address: str, insecure: bool) -> Iterator[None]:
 def check_closed(address: str) -> None:
     """BadOption when the cluster at `address` answers somebody who shows no token."""
     import grpc
-    from ray.core.generated.gcs_service_pb2 import CheckAliveRequest
+    from ray.core.generated import gcs_service_pb2
     from ray.core.generated.gcs_service_pb2_grpc import NodeInfoGcsServiceStub
 
+    messages: Any = gcs_service_pb2
     with grpc.insecure_channel(address) as channel:
         try:
-            NodeInfoGcsServiceStub(channel).CheckAlive(CheckAliveRequest(), timeout=10)
+            NodeInfoGcsServiceStub(channel).CheckAlive(messages.CheckAliveRequest(), timeout=10)
         except grpc.RpcError:
             return
     raise BadOption(
@@ -61,9 +63,10 @@ def check_closed(address: str) -> None:
 
 def is_closed() -> bool:
     """Whether the Ray of this process asks for a token."""
-    from ray._raylet import AuthenticationMode, get_authentication_mode
+    from ray import _raylet
 
-    found: bool = get_authentication_mode() == AuthenticationMode.TOKEN
+    inner: Any = _raylet
+    found: bool = inner.get_authentication_mode() == inner.AuthenticationMode.TOKEN
     return found
 
 
@@ -85,7 +88,8 @@ def _put(values: dict[str, str | None]) -> None:
         else:
             os.environ[name] = value
     if "ray" in sys.modules:  # it has read the variables at its import
-        from ray._raylet import AuthenticationTokenLoader, Config
+        from ray import _raylet
 
-        Config.initialize("")
-        AuthenticationTokenLoader.instance().reset_cache()
+        inner: Any = _raylet
+        inner.Config.initialize("")
+        inner.AuthenticationTokenLoader.instance().reset_cache()
