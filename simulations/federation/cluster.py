@@ -15,6 +15,7 @@ from fedpriv.simulations.federation.ray_token import check_closed, fresh_token, 
 
 log = logging.getLogger(__name__)
 TRIES = 3  # Ray gives its own daemon 30 s to start, which a busy machine may miss
+CLIENT = "ray://"  # begins the address of Ray's proxy for drivers elsewhere
 OBJECT_STORE = 512 * 2**20
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
 LONGEST = 40  # characters of a folder in which the names of Ray's sockets fit into 107
@@ -82,7 +83,9 @@ def joined(address: str, insecure: bool) -> Callable[[], str]:
         raise BadOption(
             f"No Ray cluster answers at '{address}' with this token: {error}."
         ) from error
-    found = ray.get_runtime_context().gcs_address
+    found = address.removeprefix(CLIENT)
+    if not address.startswith(CLIENT):
+        found = ray.get_runtime_context().gcs_address
     try:
         if not insecure:
             check_closed(found)

@@ -53,11 +53,14 @@ def check_closed(address: str) -> None:
     with grpc.insecure_channel(address) as channel:
         try:
             NodeInfoGcsServiceStub(channel).CheckAlive(messages.CheckAliveRequest(), timeout=10)
-        except grpc.RpcError:
-            return
+            said = "it answers without one"
+        except grpc.RpcError as error:
+            if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+                return
+            said = f"it says {error.code().name}"
     raise BadOption(
-        f"The Ray cluster at '{address}' answers without a token, so anybody who reaches it runs "
-        f"code there. Start it with {MODE}=token, or give --insecure-ray."
+        f"The Ray cluster at '{address}' does not ask for a token ({said}), so anybody who "
+        f"reaches it runs code there. Start it with {MODE}=token, or give --insecure-ray."
     )
 
 

@@ -136,7 +136,7 @@ def test_a_cluster_that_answers_anybody_is_joined_only_when_told_so():
         there.communicate("\n", timeout=120)
     first, second = done.stdout.strip().splitlines()
     assert first.startswith("refused")
-    assert "answers without a token" in first
+    assert "does not ask for a token" in first
     assert second == "joined"
 
 
