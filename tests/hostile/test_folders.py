@@ -182,11 +182,11 @@ def test_a_full_disk_is_one_message_and_the_run_goes_on_later(file, tmp_path):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A disk of 256 KiB, where this process may mount one."""
+    """A disk of 32 MiB, where this process may mount one."""
     place = tmp_path / "disk"
     place.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)], capture_output=True
+        ["mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", str(place)], capture_output=True
     )
     if mounted.returncode:
         pytest.skip(f"no disk can be mounted here: {mounted.stderr.decode().strip()}")
@@ -197,7 +197,8 @@ def small_disk(tmp_path):
 @pytest.mark.slow
 def test_a_disk_that_is_full_or_read_only(small_disk, file):
     filler = small_disk / "filler"
-    filler.write_bytes(b"0" * 215_000)
+    about = os.statvfs(small_disk)
+    filler.write_bytes(b"0" * (about.f_bavail * about.f_frsize - 40_960))
     full = fedpriv("run", file, "--out", small_disk / "R", "--set", "federation.rounds=40")
     assert full.returncode == 3, full.stderr
     assert "No space left on device" in full.stderr
