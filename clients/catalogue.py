@@ -92,7 +92,7 @@ PLUGINS: Registry[PrivacyPlugin] = Registry("plugin", "plugins", {
         ResizedFeatures, "PCA and noise on codes", "RAN sect. 3.1", CODES,
         neutral={"keep": 1.0, "scale": 0.0}, strong={"keep": 0.3, "scale": 1.0},
     ),
-}, PluginRow)
+}, PluginRow, PrivacyPlugin)
 # fmt: on
 
 

@@ -62,6 +62,7 @@ DATASETS: Registry[Dataset] = Registry(
         "har": Entry(har, "activities of thirty persons, 6×128 signals", "Reyes-Ortiz 2015; RAN"),
         "synthetic": Entry(synthetic, "made-up images, table or signals, for tests"),
     },
+    gives=Dataset,
 )
 
 # MODELS.build(name, options, channels=…, size=…, classes=…)
@@ -77,6 +78,7 @@ MODELS: Registry[nn.Module] = Registry(
         "resnet20": Entry(resnet20, "ResNet20; width 64 is ResNet20-4", "ATS sect. 5.1"),
         "mlp": Entry(mlp, "fully connected layers, for images and tables"),
     },
+    gives=nn.Module,
 )
 
 # AUTOENCODERS.build(name, options, shape=…)
@@ -163,4 +165,5 @@ METRICS: Registry[Metric] = Registry(
             "ARS sect. 6.1",
         ),
     },
+    gives=Metric,
 )

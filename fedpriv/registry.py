@@ -8,10 +8,11 @@ from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
-from fedpriv.errors import BadOption
+from fedpriv.errors import BadOption, FedprivError
 from fedpriv.scenario.binding import bound, nearest
 
 T = TypeVar("T")
+FOREIGN = (Exception, SystemExit)  # whatever somebody else's code may raise, a sys.exit too
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,19 @@ def imported(path: str, what: str) -> Any:
     """The object at `pkg.module:Name`."""
     module, _, name = path.partition(":")
     try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise BadOption(f"{what} '{path}' cannot be imported: {error}.") from error
+        found = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+        return found
+    except FOREIGN as error:
+        raise BadOption(f"{what} '{path}' cannot be imported: {said(error)}.") from error
+
+
+def said(error: BaseException) -> str:
+    """What somebody else's code raised, in a line: a class of Python's own needs its name."""
+    text = " ".join(str(error).split())
+    plain = isinstance(error, FedprivError | ImportError | AttributeError)
+    return text if plain and text else f"{type(error).__name__}: {text}".removesuffix(": ")
 
 
 def accepted(build: Callable[..., Any], names: Iterable[str]) -> set[str]:
@@ -59,13 +70,18 @@ class Registry(Mapping[str, Entry[T]]):
     """Rows by name: our own, those of entry points in `group`, and any `pkg.module:Name`.
 
     Iterating gives our own names and those of entry points. `group` is `fedpriv.<plural>`, the word
-    that `fedpriv list` takes.
+    that `fedpriv list` takes. What is built is a `gives`, when that is known.
     """
 
     def __init__(
-        self, kind: str, plural: str, rows: Mapping[str, Entry[T]], row: type[Entry[T]] = Entry
+        self,
+        kind: str,
+        plural: str,
+        rows: Mapping[str, Entry[T]],
+        row: type[Entry[T]] = Entry,
+        gives: type[T] | None = None,
     ) -> None:
-        self.kind, self.plural, self.row = kind, plural, row
+        self.kind, self.plural, self.row, self.gives = kind, plural, row, gives
         self._rows = dict(rows)
 
     @property
@@ -92,9 +108,9 @@ class Registry(Mapping[str, Entry[T]]):
         if name in self._points:
             try:
                 return self._row_of(self._points[name].load(), name)
-            except (ImportError, AttributeError) as error:
+            except FOREIGN as error:
                 raise BadOption(
-                    f"{self.kind} '{name}' is an entry point that cannot be loaded: {error}."
+                    f"{self.kind} '{name}' is an entry point that cannot be loaded: {said(error)}."
                 ) from error
         raise BadOption(
             f"No {self.kind} is named '{name}'.{nearest(name, self)} Choose from: "
@@ -110,6 +126,10 @@ class Registry(Mapping[str, Entry[T]]):
 
     def _row_of(self, build: Any, name: str) -> Entry[T]:
         """The row of somebody else's part, from what its class or function says about itself."""
+        if not callable(build):
+            raise BadOption(
+                f"{self.kind} '{name}' must be a class or a function, got {build!r:.100}."
+            )
         said_first = (getattr(build, "__doc__", None) or name).strip().partition("\n\n")[0]
         known = [f.name for f in fields(self.row) if f.name not in ("build", "summary")]
         said = {key: getattr(build, key) for key in known if hasattr(build, key)}
@@ -125,4 +145,14 @@ class Registry(Mapping[str, Entry[T]]):
                 f"{self.kind} '{name}' must take the parameter '{key}', which it is given."
             )
         arguments = bound(row.build, options or {}, f"{self.kind} '{name}'", given)
-        return row.build(**given, **arguments)
+        try:
+            built = row.build(**given, **arguments)
+        except FedprivError:
+            raise
+        except FOREIGN as error:
+            raise BadOption(f"{self.kind} '{name}' cannot be built: {said(error)}.") from error
+        if self.gives is not None and not isinstance(built, self.gives):
+            raise BadOption(
+                f"{self.kind} '{name}' must give a {self.gives.__name__}, got {built!r:.100}."
+            )
+        return built

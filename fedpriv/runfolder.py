@@ -3,6 +3,7 @@ and reporting.
 """
 
 import json
+import shutil
 import time
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +17,9 @@ from safetensors import SafetensorError
 from fedpriv.environment import environment
 from fedpriv.errors import BadFolder
 from fedpriv.files import write_bytes, write_text
+from fedpriv.lock import LOCK
 from fedpriv.scenario import Scenario, from_tables
+from fedpriv.scenario.sections import why_no_name
 from fedpriv.state import State
 from fedpriv.tables import Row, read_table, write_table
 
@@ -42,6 +45,16 @@ class RunFolder:
     @property
     def environment_file(self) -> Path:
         return self.path / "environment.json"
+
+    def clear(self) -> None:
+        """Remove all that is in the folder, but for the lock."""
+        for path in self.path.iterdir() if self.path.is_dir() else ():
+            if path.name == LOCK:
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
 
     def exists(self) -> bool:
         """Whether a run was started here and a round of it ended."""
@@ -71,9 +84,15 @@ class RunFolder:
     def scenario(self) -> Scenario:
         """The scenario this folder was started with."""
         try:
-            return from_tables(tomllib.loads(self.scenario_file.read_text("utf-8")))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            tables = tomllib.loads(self.scenario_file.read_text("utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
             raise BadFolder(f"'{self.path}' is not a run folder: {error}.") from error
+        if "name" not in tables:  # every run writes its own
+            raise BadFolder(
+                f"'{self.scenario_file}' is not the scenario of a run: it has no name. Put the "
+                "file back, or start a new run."
+            )
+        return from_tables(tables)
 
     def environment(self) -> dict[str, Any]:
         found: dict[str, Any] = read_json(self.environment_file, {})
@@ -91,11 +110,30 @@ class RunFolder:
 
     def rounds(self) -> list[dict[str, Any]]:
         """The rounds that ended, in order; a line cut short by a crash is left out."""
-        return list(json_lines(self.rounds_file))
+        found = []
+        for number, record in enumerate(json_lines(self.rounds_file), 1):
+            if why := why_no_round(record):
+                raise BadFolder(
+                    f"'{self.rounds_file}', line {number}, is no round: {why}. Delete the line, or "
+                    "start a new run."
+                )
+            found.append(record)
+        return found
 
     def keep_rounds(self, last: int) -> None:
         """Drop the lines after round `last`: they belong to work that will be done again."""
         kept = [line for line in self.rounds() if line["round"] <= last]
+        for line in kept:
+            if missing := {*COUNTS, *NUMBERS, "failed"} - line.keys():
+                raise BadFolder(
+                    f"'{self.rounds_file}' cannot be resumed: round {line['round']} has no "
+                    f"{', '.join(sorted(missing))}. Start a new run."
+                )
+        if [line["round"] for line in kept] != list(range(last - len(kept) + 1, last + 1)):
+            raise BadFolder(
+                f"'{self.rounds_file}' cannot be resumed: it must hold the rounds up to {last}, "
+                "once each and in order. Start a new run."
+            )
         write_text(self.rounds_file, "".join(json.dumps(line) + "\n" for line in kept))
 
     @property
@@ -132,8 +170,10 @@ class RunFolder:
             return {"round": 0}
         try:
             found: dict[str, Any] = json.loads(self._latest_file.read_text("utf-8"))
+            if not is_count(found["round"]):
+                raise ValueError(f"round is {found['round']!r}")
             return found
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise BadFolder(
                 f"'{self._latest_file}' is damaged ({error}); start a new run."
             ) from error
@@ -168,7 +208,7 @@ class RunFolder:
         """The samples behind the evidence `name`, where a client kept them."""
         from fedpriv.evidence.truth import Truth
 
-        path = self.truth / f"{name}.npz"
+        path = self.truth / f"{inside(name)}.npz"
         return Truth.load(path) if path.exists() else None
 
     @property
@@ -181,7 +221,7 @@ class RunFolder:
         return self.path / "attacks.log"
 
     def claim_file(self, attack: str, name: str) -> Path:
-        return self.attacks / attack / f"{name}.npz"
+        return self.attacks / inside(attack) / f"{inside(name)}.npz"
 
     def picture_file(self, attack: str, name: str) -> Path:
         return self.claim_file(attack, name).with_suffix(".png")
@@ -190,19 +230,21 @@ class RunFolder:
         """What an attack claimed, one victim after the other."""
         from fedpriv.evidence.claims import load_claim
 
-        for path in sorted((self.attacks / attack).glob("*.npz")):
+        for path in sorted((self.attacks / inside(attack)).glob("*.npz")):
             yield load_claim(path)
 
     def attacked(self, attack: str, options: Mapping[str, Any]) -> set[str]:
         """The evidence that an attack is done with; pooled rounds share one claim, so files do not
         tell. With other options it is to be done again.
         """
-        found = read_json(self.attacks / attack / "attacked.json", {})
-        return set(found["victims"]) if found.get("options") == plain_json(options) else set()
+        found = read_json(self.attacks / inside(attack) / "attacked.json", {})
+        victims = found.get("victims")
+        known = isinstance(victims, list) and found.get("options") == plain_json(options)
+        return {name for name in victims if isinstance(name, str)} if known else set()
 
     def note_attacked(self, attack: str, names: set[str], options: Mapping[str, Any]) -> None:
         found = {"options": plain_json(options), "victims": sorted(names)}
-        write_text(self.attacks / attack / "attacked.json", json.dumps(found))
+        write_text(self.attacks / inside(attack) / "attacked.json", json.dumps(found))
 
     @property
     def scores_file(self) -> Path:
@@ -243,7 +285,8 @@ class RunFolder:
 
     def below(self, *parts: str) -> "RunFolder":
         """A run folder inside this one: a variant, a cell of an audit, a start of a round."""
-        return RunFolder(self.path.joinpath(*parts))
+        steps = [inside(step) for part in parts for step in part.split("/")]
+        return RunFolder(self.path.joinpath(*steps))
 
     @property
     def summary_file(self) -> Path:
@@ -265,6 +308,13 @@ class RunFolder:
         return self.path / "report.html"
 
 
+def inside(name: str) -> str:
+    """The name, as a part of a path that stays where it is put; BadFolder for any other."""
+    if why := why_no_name(name):
+        raise BadFolder(f"{name!r:.100} cannot name a file or folder: {why}.")
+    return name
+
+
 def load_state(path: Path) -> State:
     try:
         return safetensors.torch.load(path.read_bytes())
@@ -276,11 +326,43 @@ def json_lines(path: Path) -> Iterator[dict[str, Any]]:
     """The whole lines of a .jsonl file."""
     if not path.exists():
         return
-    for line in path.read_text("utf-8").splitlines():
+    try:
+        lines = path.read_text("utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadFolder(f"'{path}' cannot be read as lines of JSON: {error}.") from error
+    for number, line in enumerate(lines, 1):
         try:
             yield json.loads(line)
-        except ValueError:
-            return
+        except (ValueError, RecursionError) as error:
+            if number < len(lines):
+                raise BadFolder(f"'{path}', line {number}, is no JSON: {error}.") from error
+
+
+def is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+COUNTS = ("round", "clients", "asked", "bytes-up")
+NUMBERS = ("accuracy", "loss", "seconds")
+
+
+def why_no_round(record: Any) -> str:
+    """What is wrong with a line of rounds.jsonl: nothing if it has a round, and counts, numbers and
+    lists where readers expect them.
+    """
+    if not isinstance(record, dict) or "round" not in record:
+        return f"it has no round: {record!r:.60}"
+    for key in COUNTS:
+        if not is_count(record.get(key, 0)):
+            return f"'{key}' must be a count, got {record[key]!r:.60}"
+    for key in NUMBERS:
+        value = record.get(key, 0)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return f"'{key}' must be a number, got {value!r:.60}"
+    failed = record.get("failed", [])
+    if not isinstance(failed, list) or not all(isinstance(one, dict) for one in failed):
+        return f"'failed' must be a list of tables, got {failed!r:.60}"
+    return ""
 
 
 def plain_json(value: Mapping[str, Any]) -> Any:
@@ -294,14 +376,14 @@ def read_json(path: Path, default: Any) -> Any:
         return default
     try:
         found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BadFolder(f"'{path}' cannot be read as JSON: {error}.") from error
     return found if isinstance(found, type(default)) else default
 
 
 def new_folder(name: str, root: Path = Path("runs")) -> RunFolder:
     """`runs/<name>-<time>`, a number appended when two start in one second."""
-    stem = f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    stem = f"{inside(name)}-{time.strftime('%Y%m%d-%H%M%S')}"
     path, count = root / stem, 1
     while path.exists():
         count += 1

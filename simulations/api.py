@@ -95,6 +95,7 @@ def run(
     out: Path | str | None = None,
     resume: bool = False,
     ray_address: str | None = None,
+    insecure_ray: bool = False,
     quiet: bool = False,
 ) -> RunResult:
     """Run a scenario end to end, as `fedpriv run` does: train, observe, attack, score, report.
@@ -107,7 +108,8 @@ def run(
         profile: One of the scenario's profiles.
         out: The run folder. Default: `runs/<name>-<time>`.
         resume: Continue the run in `out`.
-        ray_address: Join this Ray cluster.
+        ray_address: Join this Ray cluster. `$RAY_AUTH_TOKEN` is its token.
+        insecure_ray: Join a cluster that asks for no token.
         quiet: Print no progress.
 
     Returns:
@@ -126,7 +128,14 @@ def run(
     chosen = scenario_of(scenario, settings, profile)
     place = RunFolder(Path(out)) if out is not None else new_folder(chosen.name)
     console = Console(file=sys.stderr, quiet=quiet)
-    run_all(chosen, place, lambda: show_on(console), resume=resume, ray_address=ray_address)
+    run_all(
+        chosen,
+        place,
+        lambda: show_on(console),
+        resume=resume,
+        ray_address=ray_address,
+        insecure_ray=insecure_ray,
+    )
     return RunResult(place.path)
 
 
@@ -154,6 +163,7 @@ def audit(
     settings: Settings = (),
     profile: str | None = None,
     out: Path | str | None = None,
+    resume: bool = False,
     quiet: bool = False,
 ) -> dict[str, Any]:
     """Find out whether a federation leaks and which defence stops it, as `fedpriv audit` does.
@@ -165,6 +175,7 @@ def audit(
         settings: Keys to override: `{"training.lr": 0.1}` or `["training.lr=0.1"]`.
         profile: One of the scenario's profiles.
         out: The folder. Default: `runs/audit-<name>-<time>`.
+        resume: Continue the audit in `out`.
         quiet: Print no progress.
 
     Returns:
@@ -184,7 +195,7 @@ def audit(
     chosen = scenario_of(scenario, settings, profile)
     place = RunFolder(Path(out)) if out is not None else new_folder(f"audit-{chosen.name}")
     console = Console(file=sys.stderr, quiet=quiet)
-    return audited(chosen, place, minutes=minutes, fail_if=fail_if, console=console)
+    return audited(chosen, place, minutes=minutes, fail_if=fail_if, resume=resume, console=console)
 
 
 def sweep(
@@ -195,6 +206,7 @@ def sweep(
     out: Path | str | None = None,
     resume: bool = False,
     ray_address: str | None = None,
+    insecure_ray: bool = False,
     workers: int | None = None,
 ) -> dict[str, Any]:
     """Train and attack a grid of defences on Ray, as `fedpriv sweep` does.
@@ -205,7 +217,8 @@ def sweep(
         profile: One of the scenario's profiles.
         out: The sweep folder. Default: `runs/<name>-<time>`.
         resume: Do only the cells that `out` lacks.
-        ray_address: Join this Ray cluster.
+        ray_address: Join this Ray cluster. `$RAY_AUTH_TOKEN` is its token.
+        insecure_ray: Join a cluster that asks for no token.
         workers: How many cells at a time on this machine. Default: its cores.
 
     Returns:
@@ -224,7 +237,12 @@ def sweep(
     chosen = scenario_of(scenario, settings, profile)
     place = Path(out) if out is not None else new_folder(chosen.name).path
     return swept(
-        chosen, SweepFolder(place), resume=resume, ray_address=ray_address, workers=workers
+        chosen,
+        SweepFolder(place),
+        resume=resume,
+        ray_address=ray_address,
+        insecure_ray=insecure_ray,
+        workers=workers,
     )
 
 

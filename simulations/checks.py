@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable, Sequence
 
+import torch
+
 from fedpriv.attacks.catalogue import ATTACKS
 from fedpriv.clients.catalogue import check_plugins, plugin_of, plural
 from fedpriv.errors import BadOption, BadScenario
 from fedpriv.evidence.claims import CLAIMS
+from fedpriv.registry import FOREIGN, said
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.binding import bound, nearest
-from fedpriv.scenario.built import dataset_of, model_of, shares_of
+from fedpriv.scenario.built import dataset_of, device_of, model_of, shares_of
 from fedpriv.scenario.sections import Attack
 from fedpriv.simulations.judging.conditions import conditions_of, row_of, why_not
 from fedpriv.simulations.judging.gate import Gate, check_gates, gates_of
@@ -38,8 +41,36 @@ def check_federation(scenario: Scenario) -> None:
     check_secagg(scenario)
     roster = Roster(scenario.federation.clients)
     malicious_of(scenario, strategy_of(scenario, roster), roster)
+    if scenario.data.partition == "vertical" and strategy_row(scenario).reply != "codes":
+        raise BadScenario(
+            "data.partition = 'vertical' divides columns, and strategy "
+            f"'{scenario.federation.strategy}' shares {plural(strategy_row(scenario).reply)} of "
+            "whole samples; choose another partition, or the strategy 'vertical'."
+        )
+    device_of(scenario.federation.device)
     shares_of(scenario)
-    model_of(scenario)
+    check_model(scenario)
+
+
+def check_model(scenario: Scenario) -> None:
+    """The model can be built and, where it is trained, gives a number for every class."""
+    model, data = model_of(scenario), dataset_of(scenario)
+    if strategy_row(scenario).reply == "codes":
+        return
+    try:
+        with torch.no_grad():
+            given = model.eval()(torch.zeros(2, *data.shape))
+    except FOREIGN as error:
+        raise BadOption(
+            f"model '{scenario.model.name}' cannot take samples of '{data.name}', whose shape is "
+            f"{tuple(data.shape)}: {said(error)}."
+        ) from error
+    shape = tuple(given.shape) if isinstance(given, torch.Tensor) else type(given).__name__
+    if shape != (2, data.classes):
+        raise BadOption(
+            f"model '{scenario.model.name}' must give a number for each of {data.classes} classes: "
+            f"for 2 samples it gives {shape}, not {(2, data.classes)}."
+        )
 
 
 def check_exposed(trained: Scenario, exposed: Scenario, attacks: Iterable[Attack]) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from fedpriv.lock import alone
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
 from fedpriv.simulations.checks import check
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from fedpriv.simulations.judging.judge import TruthOf
 
 
+@alone()
 def run_all(
     scenario: Scenario,
     folder: RunFolder,
@@ -25,6 +27,7 @@ def run_all(
     *,
     resume: bool = False,
     ray_address: str | None = None,
+    insecure_ray: bool = False,
     gates: Sequence[Gate] | None = None,
     tell: Tell = silent,
 ) -> dict[str, Any]:
@@ -43,7 +46,14 @@ def run_all(
         going_on = resume and place.scenario_file.exists()
         try:
             with following(place, variant):
-                simulate(variant, place, show(), resume=going_on, ray_address=ray_address)
+                simulate(
+                    variant,
+                    place,
+                    show(),
+                    resume=going_on,
+                    ray_address=ray_address,
+                    insecure_ray=insecure_ray,
+                )
         except KeyboardInterrupt:
             if not rows:
                 raise

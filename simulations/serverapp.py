@@ -14,6 +14,8 @@ from fedpriv.evidence.truth import TRUTH_VARIABLE
 from fedpriv.runfolder import RunFolder, new_folder
 from fedpriv.scenario import Scenario
 from fedpriv.simulations.checks import check
+from fedpriv.simulations.federation.cluster import is_running
+from fedpriv.simulations.federation.ray_token import is_closed
 from fedpriv.simulations.judging.gate import check as check_gates
 from fedpriv.simulations.judging.gate import gates_of
 from fedpriv.simulations.judging.recordings import truths_in
@@ -27,6 +29,11 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Scores need the truth, which clients keep in the folder that $FEDPRIV_TRUTH names."""
+    if is_running() and not is_closed():
+        log.warning(
+            "Flower started a Ray that asks nobody for a token: whoever reaches it runs code as "
+            "you. Set RAY_AUTH_MODE=token before you start the SuperLink."
+        )
     scenario = Scenario.of(context.run_config)
     check(scenario)
     out = str(context.run_config.get("out", ""))

@@ -6,6 +6,8 @@ from typing import Any
 from fedpriv.errors import BadScenario
 from fedpriv.scenario import Scenario, from_tables, merged
 
+OWN = ("attacks", "cells", "checkpoint", "observations", "starts", "training", "truth", "victims")
+
 
 def variants_of(scenario: Scenario) -> Iterator[tuple[str, Scenario]]:
     """Name and scenario of each row; a scenario without variants is its only row, named ''."""
@@ -15,6 +17,11 @@ def variants_of(scenario: Scenario) -> Iterator[tuple[str, Scenario]]:
     names = [variant.name for variant in scenario.variants]
     if len(set(names)) < len(names):
         raise BadScenario(f"[[variants]] must have different names, got {', '.join(names)}.")
+    if taken := [name for name in names if name in OWN]:
+        raise BadScenario(
+            f"[[variants]] '{taken[0]}' is what a run folder calls a part of its own; choose "
+            "another name."
+        )
     plain = {key: value for key, value in scenario.plain().items() if key != "variants"}
     for variant in scenario.variants:
         tables = merged(plain, nested(variant.set))

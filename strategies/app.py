@@ -3,7 +3,8 @@ deployment.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedpriv.errors import BadFolder
+from fedpriv.lock import ORPHANS, held
 from fedpriv.runfolder import RunFolder, new_folder
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import device_of, first_state, loaded, model_of, test_samples
@@ -27,6 +29,7 @@ from fedpriv.strategies.user_privacy import UserLevel
 from fedpriv.training import evaluate
 
 log = logging.getLogger(__name__)
+Main = Callable[[Grid, Context], None]
 
 
 class Evaluation:
@@ -71,6 +74,17 @@ def in_order_of(first: State, kept: State) -> State:
     return {name: kept[name] for name in names}
 
 
+def alone_in_its_folder(main: Main) -> Main:
+    """A main that has the folder it is told for itself; a new folder is nobody else's."""
+
+    def locked(grid: Grid, context: Context) -> None:
+        out = str(context.run_config.get("out", ""))
+        with held(Path(out), patience=ORPHANS) if out else nullcontext():
+            main(grid, context)
+
+    return locked
+
+
 def server_app(listener: Listener | None = None, *, simulated: bool = False) -> ServerApp:
     """A ServerApp that tells `listener` how the run goes.
 
@@ -79,6 +93,7 @@ def server_app(listener: Listener | None = None, *, simulated: bool = False) -> 
     app = ServerApp()
 
     @app.main()
+    @alone_in_its_folder
     def main(grid: Grid, context: Context) -> None:
         scenario = Scenario.of(context.run_config)
         folder = opened(context.run_config, scenario)

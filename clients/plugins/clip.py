@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fedpriv.clients.job import Job
 from fedpriv.clients.plugin import PrivacyPlugin
 from fedpriv.errors import BadOption
+from fedpriv.scenario.binding import OrInfinite
 from fedpriv.state import State, norm
 
 
@@ -21,7 +22,7 @@ def clipped(update: State, bound: float) -> State:
 class Clip(PrivacyPlugin):
     """Bound the norm of the whole update; inf is no defence."""
 
-    norm: float = 1.0
+    norm: OrInfinite = 1.0
 
     def __post_init__(self) -> None:
         if not self.norm > 0 or math.isnan(self.norm):

@@ -33,7 +33,7 @@ from fedpriv.clients.protection.account import (
 )
 from fedpriv.errors import BadOption, Refused
 from fedpriv.scenario import Scenario
-from fedpriv.scenario.binding import kebab
+from fedpriv.scenario.binding import OrInfinite, kebab
 from fedpriv.scenario.built import shares_of
 from fedpriv.state import State
 from fedpriv.wire import EXAMPLES, PARTITION
@@ -94,7 +94,7 @@ class DifferentialPrivacy(PrivacyPlugin):
 
     epsilon: float | None = None
     noise_multiplier: float | None = None
-    max_grad_norm: float = 1.0
+    max_grad_norm: OrInfinite = 1.0
     delta: float = 1e-5
     budget: float | None = None
     accountant: Literal["rdp", "prv"] = "rdp"

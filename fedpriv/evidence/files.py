@@ -37,7 +37,7 @@ def read_evidence(path: Path) -> tuple[State, dict[str, Any]]:
         with safe_open(path, framework="pt") as file:
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
         facts = json.loads(path.with_suffix(".json").read_text())
-    except (OSError, SafetensorError, ValueError) as error:
+    except (OSError, SafetensorError, ValueError, RecursionError) as error:
         raise BadObservation(f"{path.name} cannot be read: {error}.") from error
     if not isinstance(facts, dict):
         raise BadObservation(f"the facts of {path.name} must be a table, got {facts!r}.")

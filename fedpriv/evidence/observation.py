@@ -1,5 +1,6 @@
 """Observation: all that a server knows of one client's update, on disk without pickle."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -8,12 +9,15 @@ from typing import Any, Literal, Self
 import torch
 from torch import nn
 
-from fedpriv.errors import BadObservation
+from fedpriv.errors import BadObservation, BadOption
 from fedpriv.evidence.files import read_evidence, write_evidence
+from fedpriv.scenario.binding import fitted
+from fedpriv.scenario.sections import why_no_name
 from fedpriv.state import State
 
 _SENT, _RECEIVED = "sent/", "received/"
 _TENSORS = ("model", "sent", "received")
+MOST = 10**9  # of anything that is counted in a fact
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -217,7 +221,34 @@ def _known(facts: Mapping[str, Any], name: str) -> dict[str, Any]:
     lacking = {"classes", "input_shape", "lr"} - facts.keys()
     if lacking:
         raise BadObservation(f"the facts of {name} lack {_some(lacking)}.")
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()}
+    try:
+        found = fitted(Observation, facts, f"the facts of {name}")
+    except BadOption as error:
+        raise BadObservation(str(error)) from error
+    check_sane(found, name)
+    return found
+
+
+def check_sane(facts: Mapping[str, Any], name: str) -> None:
+    """BadObservation for facts of the right type that no training has."""
+    if why := why_no_name(f"{facts.get('round', 0)}-{facts.get('node', 0)}"):
+        raise BadObservation(f"the facts of {name}: round and node give no file name: {why}.")
+    for key in ("classes", "local_steps", "batch_size", "num_examples", "round"):
+        if not 0 <= facts.get(key, 1) <= MOST:
+            raise BadObservation(
+                f"the facts of {name}: {key} must be at most {MOST}, got {facts[key]}."
+            )
+    shape = facts["input_shape"]
+    if any(side < 1 for side in shape) or math.prod(shape) > MOST:
+        raise BadObservation(
+            f"the facts of {name}: input_shape must be positive, with at most {MOST} numbers, got "
+            f"{shape}."
+        )
+    for key in ("momentum", "dropout", "weight_decay"):
+        if not 0 <= facts.get(key, 0) < (MOST if key == "weight_decay" else 1):
+            raise BadObservation(f"the facts of {name}: {key} is out of range: {facts[key]}.")
+    if any(not deviation > 0 for deviation in facts.get("std", ())):
+        raise BadObservation(f"the facts of {name}: std must be above 0, got {facts['std']}.")
 
 
 def _some(names: Iterable[str], most: int = 3) -> str:

@@ -8,8 +8,9 @@ from typing import Any, Self
 from torch import Tensor
 
 from fedpriv.codes.release import Shared, below, under
-from fedpriv.errors import BadObservation
+from fedpriv.errors import BadInput, BadObservation
 from fedpriv.evidence.files import read_evidence, write_evidence
+from fedpriv.scenario.binding import fitted
 from fedpriv.state import State
 
 SEES = "codes"
@@ -69,8 +70,7 @@ class Release:
             return cls(
                 shared=Shared.of(below(_SHARED, tensors)),
                 sent=below(_SENT, tensors),
-                round=int(facts["round"]),
-                node=facts["node"],
+                **fitted(cls, {key: facts[key] for key in ("round", "node")}, "a release"),
             )
-        except (BadObservation, KeyError, TypeError, ValueError) as error:
+        except (BadInput, KeyError, TypeError, ValueError, RuntimeError) as error:
             raise BadObservation(f"{name} is no release of codes: {error}.") from error

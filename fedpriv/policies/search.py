@@ -52,6 +52,10 @@ class Search:
         for name in ("candidates", "keep", "images", "rounds", "longest"):
             if getattr(self, name) < 1:
                 raise BadOption(f"{name} must be at least 1, got {getattr(self, name)}.")
+        if self.longest > LONGEST:
+            raise BadOption(f"longest must be at most {LONGEST}, got {self.longest}.")
+        if self.threshold is not None and not math.isfinite(self.threshold):
+            raise BadOption(f"threshold must be a finite number, got {self.threshold}.")
         if self.keep > self.candidates:
             raise BadOption(
                 f"keep is {self.keep} but there are {self.candidates} candidates; lower it."

@@ -4,13 +4,16 @@ enter.
 
 import difflib
 import inspect
+import math
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from fedpriv.errors import BadOption
 
 T = TypeVar("T")
+# Every number that people type is finite, but for options of this type, where inf has a meaning.
+OrInfinite = Annotated[float, "or infinite"]
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
@@ -36,7 +39,7 @@ def _hints(build: Callable[..., Any]) -> dict[str, Any]:
     inner = getattr(build, "func", build)
     target = inner.__init__ if inspect.isclass(inner) else inner
     try:
-        return get_type_hints(target)
+        return get_type_hints(target, include_extras=True)
     except (TypeError, NameError):
         return {}
 
@@ -44,8 +47,14 @@ def _hints(build: Callable[..., Any]) -> dict[str, Any]:
 def _fits(value: Any, hint: Any) -> tuple[bool, Any]:
     """Whether `value` is of the type `hint`, and the value as that type."""
     origin = get_origin(hint)
-    if hint is Any or hint is inspect.Parameter.empty or isinstance(hint, TypeVar):
-        return True, value
+    if hint == OrInfinite:
+        return _is_number(value) and not math.isnan(value), value
+    if origin is Annotated:
+        return _fits(value, get_args(hint)[0])
+    if hint is Any:  # what it is a value of, such as a swept option, has a type of its own
+        return value == value, value
+    if hint is inspect.Parameter.empty or isinstance(hint, TypeVar):
+        return not isinstance(value, float) or is_finite(value), value
     if origin in (Union, types.UnionType):
         for choice in get_args(hint):
             fits, converted = _fits(value, choice)
@@ -57,7 +66,7 @@ def _fits(value: Any, hint: Any) -> tuple[bool, Any]:
     if hint is type(None):
         return value is None, value
     if hint is float:
-        good = isinstance(value, int | float) and not isinstance(value, bool)
+        good = _is_number(value) and is_finite(value)
         return good, float(value) if good else value
     if hint is int:
         return isinstance(value, int) and not isinstance(value, bool), value
@@ -71,12 +80,25 @@ def _fits(value: Any, hint: Any) -> tuple[bool, Any]:
         return all(fits for fits, _ in pairs), origin(converted for _, converted in pairs)
     if hint in (tuple, list):
         return isinstance(value, list | tuple), hint(value) if isinstance(value, list) else value
-    if origin is dict or hint is dict:
+    if origin in (dict, Mapping) or hint is dict:
         return isinstance(value, Mapping), value
     return True, value
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_finite(value: int | float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond every float
+        return False
+
+
 def _wanted(hint: Any) -> str:
+    if hint == OrInfinite:
+        return "a number, or inf"
     if get_origin(hint) is Literal:
         return "one of " + ", ".join(repr(choice) for choice in get_args(hint))
     return getattr(hint, "__name__", str(hint)).replace("typing.", "")
@@ -86,6 +108,21 @@ def bound(
     build: Callable[..., T], options: Mapping[str, Any], what: str, given: Collection[str] = ()
 ) -> dict[str, Any]:
     """The keyword arguments for `build` from options as typed; BadOption names what is wrong."""
+    arguments = fitted(build, options, what, given)
+    missing = [
+        key
+        for key, parameter in parameters(build, given).items()
+        if parameter.default is inspect.Parameter.empty and parameter.name not in arguments
+    ]
+    if missing:
+        raise BadOption(f"{what} needs {', '.join(repr(key) for key in missing)}.")
+    return arguments
+
+
+def fitted(
+    build: Callable[..., T], options: Mapping[str, Any], what: str, given: Collection[str] = ()
+) -> dict[str, Any]:
+    """As `bound`, of those options that are there."""
     takes, hints = parameters(build, given), _hints(build)
     arguments = {}
     for typed, value in options.items():
@@ -99,15 +136,10 @@ def bound(
         hint = hints.get(name, takes[key].annotation)
         fits, converted = _fits(value, hint)
         if not fits:
-            raise BadOption(f"{what}: '{typed}' must be {_wanted(hint)}, got {value!r}.")
+            odd = isinstance(value, float) and not is_finite(value)
+            wanted = "a finite number" if odd and hint != OrInfinite else _wanted(hint)
+            raise BadOption(f"{what}: '{typed}' must be {wanted}, got {value!r}.")
         arguments[name] = converted
-    missing = [
-        key
-        for key, parameter in takes.items()
-        if parameter.default is inspect.Parameter.empty and parameter.name not in arguments
-    ]
-    if missing:
-        raise BadOption(f"{what} needs {', '.join(repr(key) for key in missing)}.")
     return arguments
 
 

@@ -12,6 +12,8 @@ from fedpriv.errors import BadScenario
 from fedpriv.scenario.binding import nearest
 from fedpriv.scenario.scenario import Scenario, Table, from_tables
 
+DEEPEST = 20  # scenarios, each extending the next
+
 
 def builtin() -> dict[str, Path]:
     """The scenario files that ship with fedpriv, by name."""
@@ -46,8 +48,11 @@ def read(name: str, settings: Iterable[str] = (), profile: str | None = None) ->
     return from_tables(tables)
 
 
-def tables_of(name: str) -> Table:
-    """The TOML tables of a file or built-in name, with what they extend underneath."""
+def tables_of(name: str, above: tuple[str, ...] = ()) -> Table:
+    """The TOML tables of a file or built-in name, with what they extend underneath.
+
+    `above` are the scenarios that extend this one.
+    """
     known = builtin()
     path = known.get(name, Path(name))
     if name not in known and path.suffix != ".toml":
@@ -57,16 +62,22 @@ def tables_of(name: str) -> Table:
         )
     try:
         tables = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadScenario(f"Scenario file '{path}' cannot be read: {error}.") from error
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise BadScenario(f"Scenario file '{path}' is not valid TOML: {error}.") from error
+    except (OSError, ValueError) as error:
+        raise BadScenario(f"Scenario file '{path}' cannot be read: {error}.") from error
     base = tables.pop("extends", None)
     if base is None:
         return tables
-    if not isinstance(base, str) or base == name:
+    if not isinstance(base, str):
         raise BadScenario(f"Scenario '{name}': extends must name another scenario, got {base!r}.")
-    return merged(tables_of(base), tables)
+    chain = (*above, name)
+    if base in chain or len(chain) > DEEPEST:
+        raise BadScenario(
+            f"Scenario '{name}': extends goes round in a circle or too deep: "
+            f"{' -> '.join((*chain, base)[:DEEPEST])}."
+        )
+    return merged(tables_of(base, chain), tables)
 
 
 def merged(below: Mapping[str, Any], above: Any) -> Table:

@@ -9,7 +9,7 @@ from typing import Any
 import tomli_w
 
 from fedpriv.errors import BadInput, BadScenario
-from fedpriv.scenario.binding import bound, kebab, nearest
+from fedpriv.scenario.binding import bound, is_finite, kebab, nearest
 from fedpriv.scenario.sections import (
     Attack,
     Data,
@@ -21,6 +21,7 @@ from fedpriv.scenario.sections import (
     Sweep,
     Training,
     Variant,
+    named,
 )
 
 Table = dict[str, Any]
@@ -135,6 +136,9 @@ def from_tables(tables: Mapping[str, Any]) -> Scenario:
     try:
         plain = {kebab(key): built[key] for key in ("name", "seed", "keep_truth") if key in built}
         bound(Scenario, plain, "a scenario")
+        named("a scenario's name", built.get("name", Scenario.name))
+        if not -(2**63) <= built.get("seed", 0) < 2**63:
+            raise BadScenario(f"'seed' must fit into 64 bits, got {built['seed']}.")
     except BadInput as error:
         raise BadScenario(str(error)) from error
     return Scenario(**built)
@@ -148,7 +152,7 @@ def _section(key: str, value: Any) -> Any:
         "representation": Representation,
         "sweep": Sweep,
     }
-    named = {"attacks": Attack, "malicious": Malicious}
+    by_name = {"attacks": Attack, "malicious": Malicious}
     rows = {"variants": Variant, "defences": Defence}
     if key in whole:
         return _bound(whole[key], value, f"[{key}]")
@@ -157,9 +161,9 @@ def _section(key: str, value: Any) -> Any:
     if key == "plugins":
         return tuple(_spec(item, "[[plugins]]") for item in _list(value, "plugins"))
     if key == "attacks":
-        return tuple(_named(named[key], item, "[[attacks]]") for item in _list(value, key))
+        return tuple(_named(by_name[key], item, "[[attacks]]") for item in _list(value, key))
     if key == "malicious":
-        return _named(named[key], value, "[malicious]")
+        return _named(by_name[key], value, "[malicious]")
     if key in rows:
         return tuple(_bound(rows[key], item, f"[[{key}]]") for item in _list(value, key))
     if key == "strategy":
@@ -167,8 +171,11 @@ def _section(key: str, value: Any) -> Any:
     if key == "gate":
         gate = _table(value, "[gate]")
         for metric, bound_value in gate.items():
-            if isinstance(bound_value, bool) or not isinstance(bound_value, int | float):
-                raise BadScenario(f"[gate]: '{metric}' must be a number, got {bound_value!r}.")
+            good = isinstance(bound_value, int | float) and not isinstance(bound_value, bool)
+            if not good or not is_finite(bound_value):
+                raise BadScenario(
+                    f"[gate]: '{metric}' must be a finite number, got {bound_value!r}."
+                )
         return dict(gate)
     if key in ("summary", "paper") and not isinstance(value, str):
         raise BadScenario(f"'{key}' must be text, got {value!r}.")

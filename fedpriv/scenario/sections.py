@@ -13,10 +13,38 @@ def at_least(what: str, value: float, low: float) -> None:
         raise BadOption(f"{what} must be at least {low}, got {value}.")
 
 
+MOST = 1_000_000  # rounds, clients, epochs: beyond it somebody mistyped
+
+
+def counted(what: str, value: int, most: int = MOST) -> None:
+    """BadOption unless 1 <= value <= most."""
+    if not 1 <= value <= most:
+        raise BadOption(f"{what} must be between 1 and {most}, got {value}.")
+
+
 def between(what: str, value: float, low: float, high: float) -> None:
     """BadOption unless low < value <= high."""
     if not low < value <= high:
         raise BadOption(f"{what} must be above {low} and at most {high}, got {value}.")
+
+
+LONGEST_NAME = 120  # bytes: with a time and a suffix beside it, file systems take 255
+
+
+def why_no_name(name: str) -> str:
+    """Why a name cannot be a part of a path, which must stay in the folder it is put into."""
+    if not name or name != name.strip() or name.startswith("."):
+        return "it must not be empty, nor begin with a dot, nor begin or end with a space"
+    if any(letter in "/\\" or not letter.isprintable() for letter in name):
+        return "it must not hold slashes or signs that cannot be printed"
+    if len(name.encode("utf-8", "replace")) > LONGEST_NAME:
+        return f"it must have at most {LONGEST_NAME} bytes"
+    return ""
+
+
+def named(what: str, name: str) -> None:
+    if why := why_no_name(name):
+        raise BadOption(f"{what}: {name!r:.100} is no name for a folder: {why}.")
 
 
 @dataclass(frozen=True)
@@ -50,9 +78,9 @@ class Data:
 
     def __post_init__(self) -> None:
         between("data.alpha", self.alpha, 0, 1e6)
-        at_least("data.shards-per-client", self.shards_per_client, 1)
+        counted("data.shards-per-client", self.shards_per_client)
         if self.limit is not None:
-            at_least("data.limit", self.limit, 1)
+            counted("data.limit", self.limit, 10**9)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,12 +102,13 @@ class Training:
     def __post_init__(self) -> None:
         between("training.lr", self.lr, 0, 1e3)
         between("training.schedule-factor", self.schedule_factor, 0, 1)
-        at_least("training.momentum", self.momentum, 0)
+        if not 0 <= self.momentum < 1:
+            raise BadOption(f"training.momentum must be in [0, 1), got {self.momentum}.")
         at_least("training.weight-decay", self.weight_decay, 0)
-        at_least("training.local-epochs", self.local_epochs, 1)
-        at_least("training.batch-size", self.batch_size, 1)
+        counted("training.local-epochs", self.local_epochs)
+        counted("training.batch-size", self.batch_size)
         if self.local_steps is not None:
-            at_least("training.local-steps", self.local_steps, 1)
+            counted("training.local-steps", self.local_steps)
         if not 0 <= self.holdout < 1:
             raise BadOption(f"training.holdout must be in [0, 1), got {self.holdout}.")
 
@@ -112,8 +141,8 @@ class Federation:
     secagg: bool = False
 
     def __post_init__(self) -> None:
-        at_least("federation.clients", self.clients, 1)
-        at_least("federation.rounds", self.rounds, 1)
+        counted("federation.clients", self.clients)
+        counted("federation.rounds", self.rounds)
         between("federation.fraction", self.fraction, 0, 1)
         at_least("federation.min-clients", self.min_clients, 1)
         between("federation.cpus-per-client", self.cpus_per_client, 0, 4096)
@@ -201,7 +230,7 @@ class Representation:
 
     def __post_init__(self) -> None:
         for name in ("encoder_epochs", "decoder_epochs", "task_epochs", "batch_size", "parties"):
-            at_least(f"representation.{name.replace('_', '-')}", getattr(self, name), 1)
+            counted(f"representation.{name.replace('_', '-')}", getattr(self, name))
         between("representation.lr", self.lr, 0, 1e3)
         at_least("representation.victims", self.victims, 1)
         if not self.tasks:
@@ -222,6 +251,9 @@ class Variant:
     name: str
     set: Mapping[str, Any] = field(default_factory=dict)
     plugins: tuple[Mapping[str, Any], ...] | None = None  # instead of the scenario's own
+
+    def __post_init__(self) -> None:
+        named("[[variants]] name", self.name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,5 +281,10 @@ class Sweep:
 
     def __post_init__(self) -> None:
         at_least("sweep.victims", self.victims, 1)
+        for name in ("batch_sizes", "seeds", "attacks"):
+            if not getattr(self, name):
+                raise BadOption(f"sweep.{name.replace('_', '-')} must not be empty.")
+        for size in self.batch_sizes:
+            counted("sweep.batch-sizes", size)
         if not 0 <= self.at <= 1:
             raise BadOption(f"sweep.at must be in [0, 1], got {self.at}.")

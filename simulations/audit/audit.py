@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from fedpriv.errors import BadOption, FedprivError
+from fedpriv.lock import alone
 from fedpriv.report.page import write_report
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
@@ -29,6 +30,7 @@ from fedpriv.tables import Row
 # The shares of the time after which training, the battery and the defences end; then the page is
 # written.
 TRAINING, BATTERY, LADDER = 0.3, 0.5, 0.95
+LONGEST = 100_000  # minutes, about ten weeks
 WORDS = {True: "passes", False: "falls", None: "undecided"}
 
 
@@ -81,12 +83,14 @@ class Audit:
         return self.gates[0].worst(rows)
 
 
+@alone()
 def audit(
     scenario: Scenario,
     folder: RunFolder,
     *,
     minutes: float = 10.0,
     fail_if: Iterable[str] = (),
+    resume: bool = False,
     console: Console | None = None,
 ) -> dict[str, Any]:
     """Everything an audit found, also in `audit.json`; its page is `report.html` in the folder."""
@@ -95,8 +99,8 @@ def audit(
             f"An audit attacks updates, and strategy '{scenario.federation.strategy}' shares "
             f"{row_of(scenario).reply}; `fedpriv run` attacks codes."
         )
-    if not minutes > 0:
-        raise BadOption(f"--minutes must be above 0, got {minutes}.")
+    if not 0 < minutes < LONGEST:
+        raise BadOption(f"--minutes must be above 0 and below {LONGEST}, got {minutes}.")
     deliberate_threads()
     gates = gates_of(scenario.gate, fail_if) or default_gates()
     check_gates(gates, scenario, [method.name for method in STANDARD])
@@ -115,7 +119,7 @@ def audit(
     work = Audit(plain, folder, gates, Clock(minutes), shown, starts, scenario.attacks)
     if scenario.federation.backend == "ray":
         work.tell("clients run in this process: actors would still be at work when time is up")
-    train(work)
+    train(work, resume)
     battery(work)
     if work.crossed(work.rows):
         ladder(work)
@@ -137,7 +141,7 @@ def in_time(deadline: float, least: int = 1) -> Callable[[dict[str, Any]], bool]
     return going_on
 
 
-def train(work: Audit) -> None:
+def train(work: Audit, resume: bool) -> None:
     """The federation itself, as far as its share of the time goes."""
     rounds = work.scenario.federation.rounds
     work.tell(f"training {work.scenario.name}, {rounds} rounds")
@@ -145,6 +149,7 @@ def train(work: Audit) -> None:
         work.scenario,
         work.folder,
         PlainLines(work.console),
+        resume=resume,
         starts=work.starts,
         keep=milestones(rounds),
         going_on=in_time(work.clock.at(TRAINING)),
@@ -267,6 +272,7 @@ def accuracy_with(work: Audit, name: str, defended: Scenario) -> float | None:
             replace(defended, federation=federation),
             place,
             PlainLines(Console(quiet=True)),
+            resume=place.rounds_file.exists(),  # of an audit that was cut short
             going_on=in_time(work.clock.at(LADDER), least=0),
         )
     except FedprivError:

@@ -33,19 +33,20 @@ def _register() -> None:
         sweep,
         watch,
     )
+    from fedpriv.simulations.cli.guarded import guarded
 
-    app.command("run")(run.run)
-    app.command("audit")(audit.audit)
-    app.command("attack")(attack.attack)
-    app.command("preflight")(preflight.preflight)
-    app.command("search")(search.search)
-    app.command("sweep")(sweep.sweep)
-    app.command("pareto")(pareto.pareto)
-    app.command("report")(report.report)
-    app.command("watch")(watch.watch)
-    app.command("export")(export.export)
-    app.command("scenarios")(catalogue.scenarios)
-    app.command("list")(catalogue.listing)
+    app.command("run")(guarded(run.run))
+    app.command("audit")(guarded(audit.audit))
+    app.command("attack")(guarded(attack.attack))
+    app.command("preflight")(guarded(preflight.preflight))
+    app.command("search")(guarded(search.search))
+    app.command("sweep")(guarded(sweep.sweep))
+    app.command("pareto")(guarded(pareto.pareto))
+    app.command("report")(guarded(report.report))
+    app.command("watch")(guarded(watch.watch))
+    app.command("export")(guarded(export.export))
+    app.command("scenarios")(guarded(catalogue.scenarios))
+    app.command("list")(guarded(catalogue.listing))
     app.add_typer(deploy.app, name="deploy")
 
 

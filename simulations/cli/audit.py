@@ -31,22 +31,29 @@ def audit(
         Path | None, typer.Option("--out", help="Folder. Default: runs/audit-<name>-<time>.")
     ] = None,
     profile: Annotated[str | None, typer.Option(help="One of the scenario's profiles.")] = None,
+    resume: Annotated[
+        bool, typer.Option(help="Continue the audit in --out; what it has is kept.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Find out whether a federation leaks, and which defence would stop it."""
-    from fedpriv.errors import GateCrossed, Undecided
+    from fedpriv.errors import BadFolder, GateCrossed, Undecided
     from fedpriv.runfolder import RunFolder, new_folder
     from fedpriv.scenario import read
     from fedpriv.simulations.api import RunResult
     from fedpriv.simulations.audit import audit as audited
 
+    if resume and folder is None:
+        raise BadFolder("--resume needs --out, the folder of the audit to continue.")
     # An audit ends attacks that have had their time; the report says which.
     logging.getLogger("fedpriv.attacks").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", message="Optimal order is the largest alpha")  # Opacus
     chosen = read(scenario or "quickstart", settings or [], profile)
     place = RunFolder(folder) if folder else new_folder(f"audit-{chosen.name}")
     try:
-        found = audited(chosen, place, minutes=minutes, fail_if=fail_if or [], console=err)
+        found = audited(
+            chosen, place, minutes=minutes, fail_if=fail_if or [], resume=resume, console=err
+        )
     except KeyboardInterrupt:
         raise Undecided(f"Interrupted; what was found so far is in {place.path}.") from None
     if as_json:

@@ -1,7 +1,6 @@
 """`fedpriv deploy`: a real federation from docker-compose.yml."""
 
 import json
-import math
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -9,6 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.console import Console
 from rich.table import Table
+
+from fedpriv.simulations.cli.guarded import guarded
+from fedpriv.simulations.cli.options import within
 
 if TYPE_CHECKING:
     from fedpriv.simulations.deploy.docker import Containers
@@ -40,6 +42,7 @@ def engine_of(name: str, file: Path, folder: Path) -> "Containers | Processes":
 
 
 @app.command()
+@guarded
 def up(
     file: File = FILE,
     folder: Folder = FOLDER,
@@ -56,10 +59,7 @@ def up(
     ] = False,
 ) -> None:
     """Start the SuperLink, the ServerApp executor and the clients."""
-    from fedpriv.errors import BadOption
-
-    if not 0 < patience < math.inf:
-        raise BadOption(f"--patience must be a number of seconds above 0, got {patience}.")
+    within("--patience", patience, 0, 86400)
 
     def tell(line: str) -> None:
         err.print(line, highlight=False)
@@ -69,6 +69,7 @@ def up(
 
 
 @app.command()
+@guarded
 def status(
     file: File = FILE,
     folder: Folder = FOLDER,
@@ -113,6 +114,7 @@ def shown(columns: list[str], rows: list[list[str]]) -> None:
 
 
 @app.command()
+@guarded
 def run(
     scenario: Annotated[str, typer.Argument(help="A built-in name or a TOML file.")] = "quickstart",
     settings: Annotated[
@@ -174,6 +176,7 @@ def run(
 
 
 @app.command()
+@guarded
 def rotate(
     authority: Annotated[
         bool, typer.Option("--authority", help="Make the next authority; it signs from the next.")
@@ -207,6 +210,7 @@ def rotate(
 
 
 @app.command()
+@guarded
 def logs(
     service: Annotated[str, typer.Argument(help="superlink, supernode-0, client-0, …")],
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep on printing.")] = False,
@@ -219,6 +223,7 @@ def logs(
 
 
 @app.command()
+@guarded
 def down(
     volumes: Annotated[
         bool, typer.Option("--volumes", help="Also delete keys, databases and client state.")

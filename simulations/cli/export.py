@@ -24,11 +24,15 @@ def export(
     experiment: Annotated[str, typer.Option(help="MLflow's experiment.")] = "fedpriv",
 ) -> None:
     """Hand a run over to TensorBoard or MLflow: scalars, parameters, pictures, the report."""
+    from fedpriv.simulations.cli.options import writable
     from fedpriv.simulations.export import to_mlflow, to_tensorboard
 
+    target = out or ("tensorboard" if to is Target.tensorboard else "mlruns")
+    if "://" not in target:
+        writable(Path(target) / "events")
     if to is Target.tensorboard:
-        for place in to_tensorboard(folder, Path(out or "tensorboard")):
+        for place in to_tensorboard(folder, Path(target)):
             typer.echo(place)
     else:
-        for number in to_mlflow(folder, out or "mlruns", experiment):
+        for number in to_mlflow(folder, target, experiment):
             typer.echo(number)

@@ -26,7 +26,12 @@ def run(
     ] = None,
     profile: Annotated[str | None, typer.Option(help="One of the scenario's profiles.")] = None,
     resume: Annotated[bool, typer.Option(help="Continue the run in --out.")] = False,
-    ray_address: Annotated[str | None, typer.Option(help="Join this Ray cluster.")] = None,
+    ray_address: Annotated[
+        str | None, typer.Option(help="Join this Ray cluster; $RAY_AUTH_TOKEN is its token.")
+    ] = None,
+    insecure_ray: Annotated[
+        bool, typer.Option("--insecure-ray", help="Join a Ray cluster that asks for no token.")
+    ] = False,
     fail_if: Annotated[
         list[str] | None,
         typer.Option(help="Exit with 1 if a score is beyond a bound: 'psnr>20'."),
@@ -60,6 +65,7 @@ def run(
             lambda: show_on(err),
             resume=resume,
             ray_address=ray_address,
+            insecure_ray=insecure_ray,
             gates=gates,
             tell=told_on(err),
         )

@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from fedpriv.simulations.cli.options import within, writable
+
 if TYPE_CHECKING:
     from fedpriv.policies import Policy, PolicySet
     from fedpriv.simulations.search.correlation import Correlation
@@ -58,8 +60,10 @@ def search(
     verify: Annotated[
         str | None, typer.Option(help="Attack some candidates: does the score foretell the PSNR?")
     ] = None,
-    verified: Annotated[int, typer.Option(help="How many candidates --verify attacks.")] = 20,
-    attacked: Annotated[int, typer.Option(help="Images of each that --verify attacks.")] = 8,
+    verified: Annotated[
+        int, typer.Option(help="How many candidates --verify attacks.", min=2)
+    ] = 20,
+    attacked: Annotated[int, typer.Option(help="Images of each that --verify attacks.", min=1)] = 8,
     evolve: Annotated[
         bool, typer.Option(help="Breed candidates from the best so far; fewer of them do.")
     ] = False,
@@ -71,8 +75,13 @@ def search(
     file: Annotated[Path, typer.Option("--out", help="Where the result goes.")] = Path(
         "policies.json"
     ),
-    workers: Annotated[int, typer.Option(help="Processes on this machine.")] = 1,
-    ray_address: Annotated[str | None, typer.Option(help="Join this Ray cluster.")] = None,
+    workers: Annotated[int, typer.Option(help="Processes on this machine.", min=1)] = 1,
+    ray_address: Annotated[
+        str | None, typer.Option(help="Join this Ray cluster; $RAY_AUTH_TOKEN is its token.")
+    ] = None,
+    insecure_ray: Annotated[
+        bool, typer.Option("--insecure-ray", help="Join a Ray cluster that asks for no token.")
+    ] = False,
     gpus_per_worker: Annotated[
         float, typer.Option(help="GPUs of each worker; a fraction shares one.")
     ] = 0.0,
@@ -82,6 +91,12 @@ def search(
 
     A search that was stopped goes on when the same command is given again.
     """
+    within("--gpus-per-worker", gpus_per_worker, 0, 64)
+    writable(file)
+    if verify:
+        from fedpriv.attacks.catalogue import ATTACKS
+
+        ATTACKS[verify]  # an unknown name is refused before hours of search
     import torch
 
     from fedpriv.policies.search import Search
@@ -122,6 +137,7 @@ def search(
                 file,
                 workers=workers,
                 ray_address=ray_address,
+                insecure_ray=insecure_ray,
                 gpus_per_worker=gpus_per_worker,
                 policies=chosen,
                 on_stage=progress.begin,

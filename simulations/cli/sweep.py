@@ -25,9 +25,15 @@ def sweep(
     ] = None,
     profile: Annotated[str | None, typer.Option(help="One of the scenario's profiles.")] = None,
     resume: Annotated[bool, typer.Option(help="Do only the cells --out lacks.")] = False,
-    ray_address: Annotated[str | None, typer.Option(help="Join this Ray cluster.")] = None,
+    ray_address: Annotated[
+        str | None, typer.Option(help="Join this Ray cluster; $RAY_AUTH_TOKEN is its token.")
+    ] = None,
+    insecure_ray: Annotated[
+        bool, typer.Option("--insecure-ray", help="Join a Ray cluster that asks for no token.")
+    ] = False,
     workers: Annotated[
-        int | None, typer.Option(help="Cells at a time on this machine. Default: its cores.")
+        int | None,
+        typer.Option(help="Cells at a time on this machine. Default: its cores.", min=1),
     ] = None,
     fail_if: Annotated[
         list[str] | None,
@@ -66,6 +72,7 @@ def sweep(
             SweepFolder(place),
             resume=resume,
             ray_address=ray_address,
+            insecure_ray=insecure_ray,
             workers=workers,
             gates=gates,
             tell=tell,

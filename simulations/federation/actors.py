@@ -16,6 +16,7 @@ from fedpriv.errors import BadOption, WorkFailed
 from fedpriv.flower import RayBackend
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import training_samples
+from fedpriv.simulations.federation.ray_life import check_alive, first_ready, is_lost
 
 
 def own_app() -> ClientApp:
@@ -62,9 +63,11 @@ class ActorBackend(RayBackend):
         partition = str(context.node_config["partition-id"])
         actor = self._idle.get()
         try:
-            _, reply, after = ray.get(actor.run.remote(self.app_fn, message, partition, context))
+            answer = actor.run.remote(self.app_fn, message, partition, context)
+            _, reply, after = ray.get(first_ready([answer]))
             return reply, after
         except ray.exceptions.RayActorError as error:
+            check_alive()
             actor = self._successor(actor)
             raise WorkFailed("the client's process died") from error
         finally:
@@ -82,7 +85,9 @@ class ActorBackend(RayBackend):
         return self._alive[-1]
 
     def terminate(self) -> None:
-        """End every actor, a hanging one too."""
+        """End every actor, a hanging one too; those of a Ray that is lost have ended."""
         ended, self._alive = self._alive, []
+        if is_lost():
+            return
         for actor in ended:
             ray.kill(actor)

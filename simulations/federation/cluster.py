@@ -1,33 +1,104 @@
-"""Ray, started here or joined elsewhere."""
+"""Ray, started here or joined elsewhere; nobody without its token is answered."""
 
 import logging
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 from fedpriv.errors import BadOption, WorkFailed
+from fedpriv.simulations.federation.ray_life import elsewhere, own_daemons, watched
+from fedpriv.simulations.federation.ray_token import check_closed, fresh_token, is_closed, token_of
 
 log = logging.getLogger(__name__)
 TRIES = 3  # Ray gives its own daemon 30 s to start, which a busy machine may miss
+CLIENT = "ray://"  # begins the address of Ray's proxy for drivers elsewhere
 OBJECT_STORE = 512 * 2**20
+QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
+LONGEST = 40  # characters of a folder in which the names of Ray's sockets fit into 107
 
 
-def connect(address: str | None = None, cpus: int | None = None) -> None:
-    """Join the cluster at `address`, or start one on this machine."""
+@contextmanager
+def cluster(
+    address: str | None = None, cpus: int | None = None, insecure: bool = False
+) -> Iterator[None]:
+    """Ray while the block runs, joined at `address` or started here; one that was there before
+    stays.
+    """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    if is_running():
+        if not is_closed():
+            log.warning(
+                "The Ray of this process asks nobody for a token: whoever reaches it runs code as "
+                "you. Start it with RAY_AUTH_MODE=token, or let fedpriv start its own."
+            )
+        yield
+        return
+    with ExitStack() as stack:
+        if address:
+            stack.enter_context(token_of(address, insecure))
+            why_lost = joined(address, insecure)
+        else:
+            stack.enter_context(fresh_token())
+            why_lost = started(stack.enter_context(private_folder()), cpus)
+        import ray
+        from ray._private import auto_init_hook
+
+        # A call after the end would start a Ray by itself, without a token.
+        auto_init_hook.enable_auto_connect = False
+        stack.callback(ray.shutdown)
+        stack.enter_context(watched(why_lost))
+        yield
+
+
+def is_running() -> bool:
+    """Whether this process has a Ray already; one that never imported it has none."""
+    import sys
+
+    return "ray" in sys.modules and bool(sys.modules["ray"].is_initialized())
+
+
+@contextmanager
+def private_folder() -> Iterator[Path]:
+    """A folder that its owner alone can enter; Ray opens its own, so it gets one inside."""
+    place = None if len(tempfile.gettempdir()) < LONGEST - len("/fedpriv-12345678/r") else "/tmp"
+    outer = Path(tempfile.mkdtemp(prefix="fedpriv-", dir=place))
+    try:
+        yield outer / "r"
+    finally:
+        shutil.rmtree(outer, ignore_errors=True)
+
+
+def joined(address: str, insecure: bool) -> Callable[[], str]:
+    """Join the cluster at `address`; what tells whether it is still there."""
     import ray
 
-    if ray.is_initialized():
-        return
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-    if address:
-        try:
-            ray.init(address=address, **quiet)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            raise BadOption(f"No Ray cluster answers at '{address}': {error}.") from error
-        return
+    try:
+        ray.init(address=address, **QUIET)
+    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        raise BadOption(
+            f"No Ray cluster answers at '{address}' with this token: {error}."
+        ) from error
+    found = address.removeprefix(CLIENT)
+    if not address.startswith(CLIENT):
+        found = ray.get_runtime_context().gcs_address
+    try:
+        if not insecure:
+            check_closed(found)
+    except BadOption:
+        ray.shutdown()
+        raise
+    return elsewhere(found)
+
+
+def started(folder: Path, cpus: int | None) -> Callable[[], str]:
+    """Start Ray on this machine; what tells whether it is still there."""
+    import ray
+
     for attempt in range(1, TRIES + 1):
         try:
             ray.init(
@@ -35,24 +106,11 @@ def connect(address: str | None = None, cpus: int | None = None) -> None:
                 num_cpus=cpus or os.cpu_count(),
                 include_dashboard=False,
                 object_store_memory=OBJECT_STORE,
-                **quiet,
+                _temp_dir=str(folder),
+                **QUIET,
             )
-            return
+            return own_daemons()
         except Exception as error:
             log.warning("Ray did not start (try %d of %d): %s", attempt, TRIES, error)
             ray.shutdown()
     raise WorkFailed(f"Ray did not start in {TRIES} tries; use federation.backend = 'inline'.")
-
-
-@contextmanager
-def cluster(address: str | None = None, cpus: int | None = None) -> Iterator[None]:
-    """Ray while the block runs; one that was there before stays."""
-    import ray
-
-    owned = not ray.is_initialized()
-    connect(address, cpus)
-    try:
-        yield
-    finally:
-        if owned:
-            ray.shutdown()

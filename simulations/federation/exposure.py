@@ -106,7 +106,7 @@ def exposed(scenario: Scenario, folder: RunFolder, starts: Starts, start: int) -
     last = scenario.federation.rounds
     if folder.rounds_file.exists() and folder.last_round()["round"] == last:
         return folder
-    shutil.rmtree(folder.path, ignore_errors=True)
+    folder.clear()
     folder.start(scenario, SEEDED)
     starts.give(start, folder, as_round=last)
     return simulate(scenario, folder, PlainLines(Console(quiet=True)), resume=True)

@@ -12,6 +12,7 @@ from flwr.serverapp import Grid
 
 from fedpriv.flower import Backend, Run, TaskIdentity
 from fedpriv.simulations.federation.contexts import RUN_ID, SERVER_NODE
+from fedpriv.simulations.federation.ray_life import RayLost
 
 FAILED = 450  # the code of an error reply: the client broke down
 
@@ -88,7 +89,9 @@ class SimulationGrid(Grid):
         node = message.metadata.dst_node_id
         try:
             reply, self.contexts[node] = self.backend.process_message(message, self.contexts[node])
-        except Exception as error:
+        except RayLost:  # no client's fault, and no client can answer any more
+            raise
+        except (Exception, SystemExit) as error:
             reply = Message(Error(FAILED, f"{type(error).__name__}: {error}"), reply_to=message)
         self.touched.add(node)
         self.on_reply(node)

@@ -11,6 +11,7 @@ from flwr.app import Context, RecordDict
 from fedpriv.errors import BadFolder
 from fedpriv.files import write_text
 from fedpriv.flower import Backend
+from fedpriv.lock import ORPHANS, alone
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import class_table
@@ -37,7 +38,9 @@ GoingOn = Callable[[Record], bool]
 
 
 @contextmanager
-def backend_of(scenario: Scenario, ray_address: str | None = None) -> Iterator[tuple[Backend, str]]:
+def backend_of(
+    scenario: Scenario, ray_address: str | None = None, insecure_ray: bool = False
+) -> Iterator[tuple[Backend, str]]:
     """The backend that runs the scenario's clients, built, and why it is that one."""
     name, why = chosen(scenario, ray_address)
     if name == "inline":
@@ -47,9 +50,9 @@ def backend_of(scenario: Scenario, ray_address: str | None = None) -> Iterator[t
         inline.build(lambda: app)
         yield inline, why
         return
-    from fedpriv.simulations.federation.actors import ActorBackend
+    with cluster(ray_address, insecure=insecure_ray):
+        from fedpriv.simulations.federation.actors import ActorBackend  # which imports Ray
 
-    with cluster(ray_address):
         actors = ActorBackend(scenario)
         actors.build()
         yield actors, why
@@ -87,6 +90,7 @@ class Keeper:
         return going_on
 
 
+@alone(patience=ORPHANS)
 def simulate(
     scenario: Scenario,
     folder: RunFolder,
@@ -94,6 +98,7 @@ def simulate(
     *,
     resume: bool = False,
     ray_address: str | None = None,
+    insecure_ray: bool = False,
     starts: Starts | None = None,
     keep: Iterable[int] = (),
     going_on: GoingOn = lambda record: True,
@@ -107,7 +112,7 @@ def simulate(
         raise BadFolder(f"'{folder.path}' holds no run to resume; leave --resume out.")
     logging.getLogger("flwr").setLevel(logging.ERROR)  # importing Flower sets it to DEBUG
     run_config = {"scenario": scenario.text()}
-    with backend_of(scenario, ray_address) as (backend, why):
+    with backend_of(scenario, ray_address, insecure_ray) as (backend, why):
         log.info("clients run on %s: %s", type(backend).__name__, why)
         grid = SimulationGrid(
             backend, contexts_of(scenario, run_config, folder.truth), show.on_reply

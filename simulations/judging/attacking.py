@@ -4,6 +4,7 @@ again.
 
 import logging
 import math
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ from fedpriv.simulations.judging.conditions import given_to, row_of
 from fedpriv.simulations.judging.knowledge import knowledge_of
 
 log = logging.getLogger(__name__)
+LONGEST = 100  # characters of an attack's label, which names a folder
 Tell = Callable[[str, int, int], None]  # attack, victims done, victims in all
 
 
@@ -82,9 +84,10 @@ def labels_of(attacks: Sequence[Attack]) -> list[str]:
     labels: list[str] = []
     met: Counter[str] = Counter()
     for attack in attacks:
-        label = attack.name.replace(":", ".").replace("/", ".")
+        label = attack.name
         if names.count(attack.name) > 1 and attack.options:
             label += "".join(f" {key}={value}" for key, value in attack.options.items())
+        label = re.sub(r"[:/\\]|[^ -~]", ".", label)[:LONGEST].strip(" .") or "attack"
         met[label] += 1
         labels.append(label if met[label] == 1 else f"{label}-{met[label]}")
     return labels

@@ -10,6 +10,7 @@ import torch
 
 from fedpriv.catalogue import METRICS
 from fedpriv.evidence.truth import Truth
+from fedpriv.lock import alone
 from fedpriv.progress import Progress, Told, go_on
 from fedpriv.report.figures import save_grid
 from fedpriv.runfolder import RunFolder
@@ -111,6 +112,7 @@ def judged(
     return found
 
 
+@alone()
 def scored_claims(
     recording: Recording,
     attacks: Sequence[Attack],

@@ -17,10 +17,10 @@ from fedpriv.evidence.folder import Evidence, load_folder
 from fedpriv.evidence.observation import Observation
 from fedpriv.evidence.release import Release
 from fedpriv.evidence.truth import Truth
-from fedpriv.registry import imported
+from fedpriv.registry import FOREIGN, imported, said
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import parsed_setting
-from fedpriv.scenario.binding import kebab, nearest
+from fedpriv.scenario.binding import fitted, kebab, nearest
 from fedpriv.scenario.built import model_of
 from fedpriv.scenario.sections import Attack, spelled
 from fedpriv.simulations.judging.attacking import Recording
@@ -110,7 +110,10 @@ def input_shape_of(model: nn.Module) -> tuple[int, ...]:
 def built_model(path: str) -> nn.Module:
     """The module at `pkg.module:Net`, called without arguments unless it is one already."""
     found = imported(path, "model")
-    model = found if isinstance(found, nn.Module) else found()
+    try:
+        model = found if isinstance(found, nn.Module) else found()
+    except FOREIGN as error:
+        raise BadOption(f"model '{path}' cannot be built: {said(error)}.") from error
     if not isinstance(model, nn.Module):
         raise BadOption(f"model '{path}' gives a {type(model).__name__}, not a torch module.")
     return model
@@ -128,7 +131,7 @@ def facts_from(settings: Sequence[str]) -> dict[str, Any]:
                     f"An observation has no fact '{key}'."
                     f"{nearest(kebab(key), map(kebab, SETTABLE))} It has: {known}."
                 )
-            facts[name] = tuple(value) if isinstance(value, list) else value
+            facts |= fitted(Observation, {key: value}, "an observation")
     return facts
 
 

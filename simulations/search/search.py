@@ -14,6 +14,7 @@ from torch import nn
 from fedpriv.catalogue import DATASETS
 from fedpriv.data.dataset import Dataset
 from fedpriv.errors import BadOption
+from fedpriv.lock import alone
 from fedpriv.policies.journal import Journal, Task
 from fedpriv.policies.policy import Policy
 from fedpriv.policies.policy_set import PolicySet
@@ -21,6 +22,7 @@ from fedpriv.policies.scorer import Scorer
 from fedpriv.policies.search import Found, Search, Spread, Stage, done, in_this_process, search
 from fedpriv.report.search_figures import draw, draw_curves
 from fedpriv.simulations.federation.cluster import cluster
+from fedpriv.simulations.federation.ray_life import LOOK, check_alive
 from fedpriv.simulations.search.subject import (
     Subject,
     kept_model,
@@ -34,13 +36,15 @@ from fedpriv.training import evaluate
 
 @contextmanager
 def on_ray(
-    scorer: Scorer, address: str | None = None, workers: int | None = None, gpus: float = 0.0
+    scorer: Scorer,
+    address: str | None = None,
+    workers: int | None = None,
+    gpus: float = 0.0,
+    insecure: bool = False,
 ) -> Iterator[Spread]:
     """Tasks over the actors of a cluster: one per CPU, or per `gpus` of a GPU; the dead are
     replaced.
     """
-    import ray
-    from ray.util import ActorPool
 
     class Worker:
         def __init__(self, scorer: Scorer) -> None:
@@ -50,7 +54,10 @@ def on_ray(
         def done(self, task: Task) -> tuple[Task, list[float]]:
             return done(self.scorer, task)
 
-    with cluster(address, workers):
+    with cluster(address, workers, insecure):
+        import ray
+        from ray.util import ActorPool
+
         found = ray.cluster_resources()
         room = found.get("GPU", 0.0) / gpus if gpus else found.get("CPU", 1.0)
         count = int(room) if workers is None else min(workers, int(room))
@@ -61,7 +68,13 @@ def on_ray(
         pool: Any = ActorPool([remote.remote(shared) for _ in range(count)])
 
         def spread(tasks: Sequence[Task]) -> Iterator[tuple[Task, list[float]]]:
-            yield from pool.map_unordered(lambda actor, task: actor.done.remote(task), list(tasks))
+            for task in tasks:
+                pool.submit(lambda actor, task: actor.done.remote(task), task)
+            while pool.has_next():
+                try:
+                    yield pool.get_next_unordered(timeout=LOOK)
+                except TimeoutError:
+                    check_alive()
 
         yield spread
 
@@ -97,6 +110,7 @@ class Places:
         return self.out.with_suffix(".layers.csv")
 
 
+@alone()
 def search_policies(
     subject: Subject,
     settings: Search,
@@ -104,6 +118,7 @@ def search_policies(
     *,
     workers: int = 1,
     ray_address: str | None = None,
+    insecure_ray: bool = False,
     gpus_per_worker: float = 0.0,
     policies: Sequence[Policy] = (),
     on_stage: Stage = lambda what, count: None,
@@ -141,7 +156,7 @@ def search_policies(
 
     if ray_address or workers > 1 or gpus_per_worker:
         limit = None if ray_address else workers
-        with on_ray(scorer, ray_address, limit, gpus_per_worker) as spread:
+        with on_ray(scorer, ray_address, limit, gpus_per_worker, insecure_ray) as spread:
             found = judged(spread)
     else:
         found = judged(in_this_process(scorer))

@@ -45,9 +45,9 @@ class Subject:
     def __post_init__(self) -> None:
         if not 0 < self.share <= 1:
             raise BadOption(f"share must be in (0, 1], got {self.share}.")
-        if self.epochs < 0 or self.points < 1 or self.batch < 2:
+        if self.epochs < 0 or self.points < 2 or self.batch < 2:
             raise BadOption(
-                "epochs must be at least 0, points at least 1 and batch at least 2, got "
+                "epochs must be at least 0, points at least 2 and batch at least 2, got "
                 f"{self.epochs}, {self.points} and {self.batch}."
             )
 

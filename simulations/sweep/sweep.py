@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from fedpriv.lock import alone
 from fedpriv.report.page import write_report
 from fedpriv.scenario import Scenario
 from fedpriv.simulations.checks import check_exposed
 from fedpriv.simulations.federation.cluster import cluster
+from fedpriv.simulations.federation.ray_life import first_ready
 from fedpriv.simulations.judging.gate import Gate, check_gates
 from fedpriv.simulations.sweep.cells import (
     Cell,
@@ -87,12 +89,14 @@ def guarded(
         folder.write_cell(name, result)
 
 
+@alone()
 def sweep(
     scenario: Scenario,
     folder: SweepFolder,
     *,
     resume: bool = False,
     ray_address: str | None = None,
+    insecure_ray: bool = False,
     workers: int | None = None,
     gates: Sequence[Gate] = (),
     tell: Tell = lambda done, total, name: None,
@@ -103,7 +107,7 @@ def sweep(
     plan = checked(scenario, gates)
     folder.begin(scenario, resume)
     try:
-        carry_out(plan, folder, ray_address, workers, tell)
+        carry_out(plan, folder, ray_address, workers, tell, insecure_ray)
     finally:  # also of what was cut short
         concluded = conclusion(plan, folder)
     return concluded
@@ -127,7 +131,12 @@ def conclusion(plan: Plan, folder: SweepFolder) -> dict[str, Any]:
 
 
 def carry_out(
-    plan: Plan, folder: SweepFolder, ray_address: str | None, workers: int | None, tell: Tell
+    plan: Plan,
+    folder: SweepFolder,
+    ray_address: str | None,
+    workers: int | None,
+    tell: Tell,
+    insecure_ray: bool = False,
 ) -> None:
     """All trainings and attacks that the folder lacks, on Ray."""
     options = sweep_of(plan.scenario)
@@ -138,7 +147,7 @@ def carry_out(
         done += count
         tell(done, total, name)
 
-    with cluster(ray_address, workers):
+    with cluster(ray_address, workers, insecure_ray):
         import ray
 
         task = ray.remote(num_cpus=1, max_retries=1)(_after)
@@ -175,10 +184,10 @@ def carry_out(
             )
             running[reference] = (first.name, len(cells))
         while running:
-            ready, _ = ray.wait(list(running), num_returns=1)
-            name, count = running.pop(ready[0])
+            ready = first_ready(list(running))
+            name, count = running.pop(ready)
             try:
-                ray.get(ready[0])
+                ray.get(ready)
             except ray.exceptions.RayError as error:
                 log.warning("%s failed: %s", name, error)
             finished(name, count)

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from fedpriv.catalogue import METRICS
 from fedpriv.errors import FedprivError
+from fedpriv.lock import ORPHANS, alone
 from fedpriv.metrics.tradeoff import ppc
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
@@ -31,6 +32,7 @@ def starts_in(folder: RunFolder) -> Starts:
     return Starts(folder.path / "starts")
 
 
+@alone(patience=ORPHANS)
 def train(folder: RunFolder, scenario: Scenario, start: int) -> Result:
     """Train one federation, or go on with it; its accuracy, time and ε. The start of one round is
     kept.
@@ -56,6 +58,7 @@ def train(folder: RunFolder, scenario: Scenario, start: int) -> Result:
     }
 
 
+@alone(patience=ORPHANS)
 def attacked(
     folder: RunFolder,
     scenario: Scenario,

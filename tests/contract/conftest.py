@@ -45,12 +45,11 @@ def tasks_here(monkeypatch):
 
     ray = ModuleType("ray")
     ray.remote, ray.get = remote, lambda reference: None
-    ray.wait = lambda references, num_returns: (references[:1], references[1:])
+    ray.wait = lambda references, num_returns, timeout: (references[:1], references[1:])
+    ray.is_initialized = lambda: True
     ray.exceptions = SimpleNamespace(RayError=RuntimeError)
     monkeypatch.setitem(sys.modules, "ray", ray)
-    monkeypatch.setattr(
-        "fedpriv.simulations.sweep.sweep.cluster", lambda address, workers: nullcontext()
-    )
+    monkeypatch.setattr("fedpriv.simulations.sweep.sweep.cluster", lambda *about: nullcontext())
 
 
 @pytest.fixture

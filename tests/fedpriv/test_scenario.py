@@ -47,7 +47,7 @@ def test_every_scenario_that_ships_can_be_read(name):
         ({"plugins": {"name": "dp"}}, "[[plugins]]"),
         ({"plugins": [{}]}, "needs a name"),
         ({"attacks": [{"name": "dlg", "rounds": "sometimes"}]}, "'every N'"),
-        ({"gate": {"psnr": "low"}}, "must be a number"),
+        ({"gate": {"psnr": "low"}}, "must be a finite number"),
         ({"seed": "seven"}, "'seed' must be int"),
         ({"name": 3}, "'name' must be str"),
     ],

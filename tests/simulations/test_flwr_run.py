@@ -50,6 +50,8 @@ def flower(tmp_path):
         "FLWR_DISABLE_UPDATE_CHECK": "1",
         "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
         "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_AUTH_MODE": "token",  # as the how-to says: Flower starts this Ray, not fedpriv
+        "RAY_AUTH_TOKEN": "4" * 64,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
     }
     app = tmp_path / "app"

@@ -151,7 +151,9 @@ cluster.shutdown()
 
 
 def environment():
-    return {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": ""}
+    """With a token, which a cluster that is joined must ask for."""
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "3" * 64}
+    return {**os.environ, **token, "RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": ""}
 
 
 def test_a_cluster_of_two_nodes_is_joined(tiny, tmp_path):

@@ -1,0 +1,70 @@
+"""Bad command lines, scenarios, run folders and evidence: one message, the right code, no hang."""
+
+import pytest
+from fuzzing import fuzzed, table
+from kills import all_kills, killed, unlike, whole
+
+from fedpriv.errors import BadInput, BadOption
+from fedpriv.scenario import from_tables
+from fedpriv.scenario.binding import OrInfinite, bound
+from fedpriv.simulations.cli.options import within
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_sixty_bad_inputs_are_one_message_each(tmp_path):
+    wrong = [f"{one.wrong}: {one.case.what}" for one in fuzzed(60, 7, tmp_path) if one.wrong]
+    assert not wrong
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(7200)
+def test_five_hundred_bad_inputs_are_one_message_each(tmp_path):
+    endings = fuzzed(500, 0, tmp_path)
+    print(table(endings))
+    assert not [f"{one.wrong}: {one.case.what}" for one in endings if one.wrong]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_killed_search_goes_on_to_the_same_bytes(tmp_path):
+    reference, seconds = whole("search", tmp_path / "whole")
+    assert unlike(reference, killed("search", tmp_path / "cut", 0.7 * seconds)) == []
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(7200)
+def test_twenty_kills_leave_what_a_whole_run_leaves(tmp_path):
+    assert all_kills(20, 0, tmp_path) == 0
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), -float("inf"), 10**400])
+@pytest.mark.parametrize(
+    "tables",
+    [
+        lambda odd: {"training": {"lr": odd}},
+        lambda odd: {"federation": {"timeout": odd}},
+        lambda odd: {"gate": {"psnr": odd}},
+        lambda odd: {"representation": {"lr": odd}},
+        lambda odd: {"sweep": {"at": odd}},
+    ],
+)
+def test_every_number_of_a_scenario_is_finite(odd, tables):
+    with pytest.raises(BadInput, match="finite|must be"):
+        from_tables(tables(odd))
+
+
+def test_infinity_is_taken_only_where_it_is_documented():
+    def build(norm: OrInfinite = 1.0, rate: float = 1.0, free=None):
+        return norm
+
+    assert bound(build, {"norm": float("inf")}, "it") == {"norm": float("inf")}
+    for name, value in [("norm", float("nan")), ("rate", float("inf")), ("free", float("inf"))]:
+        with pytest.raises(BadOption, match="must be"):
+            bound(build, {name: value}, "it")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0])
+def test_numbers_of_the_command_line_are_within_bounds(value):
+    with pytest.raises(BadOption, match="between 0 and 64"):
+        within("--gpus-per-worker", value, 0, 64)
