@@ -1,5 +1,4 @@
-"""The rounds of a federation: send, wait, leave out what is unusable, aggregate, evaluate, write
-down.
+"""The rounds of a federation: send, wait, leave out what is unusable, aggregate, evaluate.
 
 Flower's own `Strategy.start` cannot begin at round k and ends the run at the first reply that does
 not fit; everything else is asked of the strategy by Flower's own hooks.
@@ -34,6 +33,9 @@ class Listener(Protocol):
     def on_round(self, record: Record, state: State) -> bool:
         """A round ended, its checkpoint is not written yet; the answer is whether to go on."""
 
+    def going_on(self) -> bool:
+        """Asked within a round: whether to go on. If not, the round is given up."""
+
 
 @dataclass(frozen=True)
 class Federated:
@@ -47,6 +49,7 @@ class Federated:
     min_clients: int = 1
     timeout: float | None = None
     on_round: Callable[[Record, State], bool] = field(default=lambda record, state: True)
+    going_on: Callable[[], bool] = field(default=lambda: True)
 
     @property
     def shares(self) -> bool:
@@ -55,28 +58,31 @@ class Federated:
     def run(self, state: State, rounds: Iterable[int]) -> State:
         """The state after the rounds, or after the one at which `on_round` said stop.
 
+        A round within which `going_on` says stop is given up: nothing of it is in the state.
         WorkFailed when too few clients answer.
         """
         idle = 0
         for server_round in rounds:
             started = time.monotonic()
-            state, record = self.one(server_round, state)
+            done = self.one(server_round, state)
+            if done is None:
+                break
+            state, record = done
             enough = record["clients"] >= min(self.min_clients, record["asked"])
             idle = 0 if enough else idle + 1
             record["seconds"] = round(time.monotonic() - started, 4)
             if idle >= getattr(self.strategy, "patience", 1):
                 raise WorkFailed(
-                    f"Round {server_round}: {record['clients']} of {record['asked']} clients gave "
-                    "a "
-                    f"usable answer, {self.min_clients} are needed. "
+                    f"Round {server_round}: {record['clients']} of {record['asked']} clients "
+                    f"gave a usable answer, {self.min_clients} are needed. "
                     + " ".join(f"Client {f['client']}: {f['why']}." for f in record["failed"][:3])
                 )
             if not self.on_round(record, state):
                 break
         return state
 
-    def one(self, server_round: int, state: State) -> tuple[State, Record]:
-        """One round: the next state and its line for rounds.jsonl.
+    def one(self, server_round: int, state: State) -> tuple[State, Record] | None:
+        """One round: the next state and its line for rounds.jsonl; None when it was given up.
 
         A strategy may have several exchanges in a round: each is sent, screened and aggregated,
         then `configure_more` gives the next.
@@ -91,6 +97,8 @@ class Federated:
         more = getattr(self.strategy, "configure_more", None)
         while messages:
             good = self.exchanged(messages, state if self.shares else None, record)
+            if not self.going_on():  # the grid may have come back without all replies
+                return None
             aggregated, metrics = self.strategy.aggregate_train(server_round, good)
             record |= {f"train-{key}": value for key, value in metrics_of(metrics).items()}
             spent = [value for reply in good if (value := epsilon_in(reply)) is not None]
@@ -100,7 +108,7 @@ class Federated:
                 state = state_in(aggregated)
             messages = list(more(server_round, self.grid)) if more is not None else []
         record |= self.evaluated(server_round, state, record)
-        return state, record
+        return (state, record) if self.going_on() else None
 
     def exchanged(
         self, messages: list[Message], sent: State | None, record: Record

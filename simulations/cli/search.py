@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -87,6 +87,7 @@ def search(
     from fedpriv.policies.search import Search
     from fedpriv.simulations.search.search import Places, search_policies
     from fedpriv.simulations.search.subject import Subject
+    from fedpriv.simulations.stopping import stoppable
 
     subject = Subject(
         data=data,
@@ -112,26 +113,21 @@ def search(
         race=not in_full,
         seed=seed,
     )
-    from fedpriv.errors import Interrupted
-
-    with _shown(err) as progress:
-        try:
-            found = search_policies(
-                subject,
-                settings,
-                file,
-                workers=workers,
-                ray_address=ray_address,
-                gpus_per_worker=gpus_per_worker,
-                policies=chosen,
-                on_stage=progress.begin,
-                on_done=progress.advance,
-            )
-            checked = verify and _checked(
-                found, subject, file, verify, verified, attacked, progress
-            )
-        except KeyboardInterrupt:
-            raise Interrupted("Interrupted. The same command goes on with it.") from None
+    with _shown(err) as shown, stoppable() as progress:
+        told = (shown.begin, shown.advance, progress)
+        found = search_policies(
+            subject,
+            settings,
+            file,
+            workers=workers,
+            ray_address=ray_address,
+            gpus_per_worker=gpus_per_worker,
+            policies=chosen,
+            on_stage=shown.begin,
+            on_done=shown.advance,
+            progress=progress,
+        )
+        checked = verify and _checked(found, subject, file, verify, verified, attacked, told)
     if as_json:
         typer.echo(json.dumps(json.loads(file.read_text(encoding="utf-8"))))
         return
@@ -162,14 +158,13 @@ def _checked(
     attack: str,
     policies: int,
     images: int,
-    progress: "_Shown",
+    told: tuple[Any, ...],
 ) -> "Correlation":
     from fedpriv.simulations.search.correlation import verify
     from fedpriv.simulations.search.layers import watch
 
-    shown = (progress.begin, progress.advance)
-    checked = verify(found, subject, file, attack, policies, images, *shown)
-    watch(found, subject, file, attack, images, *shown)
+    checked = verify(found, subject, file, attack, policies, images, *told)
+    watch(found, subject, file, attack, images, *told)
     return checked
 
 

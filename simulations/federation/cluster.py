@@ -2,6 +2,8 @@
 
 import logging
 import os
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,6 +23,22 @@ def connect(address: str | None = None, cpus: int | None = None) -> None:
 
     if ray.is_initialized():
         return
+    with own_sigterm():
+        start(address, cpus)
+
+
+@contextmanager
+def own_sigterm() -> Iterator[None]:
+    """SIGTERM means afterwards what it meant before: ray.init puts a handler of its own there."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, before)
+
+
+def start(address: str | None, cpus: int | None) -> None:
+    import ray
+
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address:
         try:

@@ -13,7 +13,8 @@ from fedpriv.data.dataset import Dataset
 from fedpriv.engine.gradients import Distance, Gradients, inner, square
 from fedpriv.policies import Policy, PolicySet
 from fedpriv.policies.policy_set import RANDOM, named
-from fedpriv.policies.search import Stage
+from fedpriv.policies.search import Stage, check_going_on
+from fedpriv.progress import Progress, go_on
 from fedpriv.report.search_figures import draw_layers
 from fedpriv.rng import generator
 from fedpriv.simulations.search.correlation import judge_of, observed
@@ -63,6 +64,7 @@ def similarities(
     images: int = 8,
     seed: int = 0,
     on_done: Callable[[], None] = lambda: None,
+    progress: Progress = go_on,
 ) -> Curves:
     """How near each layer's gradient comes to the observed one, evaluation by evaluation.
 
@@ -75,7 +77,8 @@ def similarities(
         seen: list[Tensor] = []
         target = data.normalised(policy(x, generator(seed, "attacked", policy)))
         together = replace(attack, distance=watched(attack.distance, seen), memory=EVER)
-        together(observed(model, data, target, y))
+        together(observed(model, data, target, y), progress)
+        check_going_on(progress)
         curves[name] = torch.stack(seen)
         on_done()
     return curves
@@ -104,6 +107,7 @@ def watch(
     images: int = 8,
     on_stage: Stage = lambda what, count: None,
     on_done: Callable[[], None] = lambda: None,
+    progress: Progress = go_on,
 ) -> Path | None:
     """The figure's CSV for no policy, a random one and the best found, by the search's own model.
 
@@ -116,7 +120,7 @@ def watch(
     random, best = named(RANDOM, seed=seed)[0], Policy.parse(found.policies[0])
     policies = {"none": Policy(), f"random, {random}": random, f"searched, {best}": best}
     on_stage(f"{attack}, layer by layer", len(policies))
-    curves = similarities(policies, model, data, searching, images, seed, on_done)
+    curves = similarities(policies, model, data, searching, images, seed, on_done, progress)
     names = layers({name: value[None] for name, value in model.named_parameters()})
     write(curves, names, attack, Places(out).layers)
     return Places(out).layers

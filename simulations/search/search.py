@@ -18,7 +18,17 @@ from fedpriv.policies.journal import Journal, Task
 from fedpriv.policies.policy import Policy
 from fedpriv.policies.policy_set import PolicySet
 from fedpriv.policies.scorer import Scorer
-from fedpriv.policies.search import Found, Search, Spread, Stage, done, in_this_process, search
+from fedpriv.policies.search import (
+    Found,
+    Search,
+    Spread,
+    Stage,
+    check_going_on,
+    done,
+    in_this_process,
+    search,
+)
+from fedpriv.progress import Progress, go_on
 from fedpriv.report.search_figures import draw, draw_curves
 from fedpriv.simulations.federation.cluster import cluster
 from fedpriv.simulations.search.subject import (
@@ -108,10 +118,11 @@ def search_policies(
     policies: Sequence[Policy] = (),
     on_stage: Stage = lambda what, count: None,
     on_done: Callable[[], None] = lambda: None,
+    progress: Progress = go_on,
 ) -> PolicySet:
     """Search, or go on with the search whose files are there; `policies.json` and its figure.
 
-    `policies` are judged instead of random candidates.
+    `policies` are judged instead of random candidates. Interrupted when `progress` says stop.
     """
     started, places = time.monotonic(), Places(out)
     data = DATASETS.build(subject.data, {}, root=subject.root)
@@ -121,12 +132,19 @@ def search_policies(
     known = len(journal)
 
     def trained() -> nn.Module:
-        def epoch_ended(part: float, loss: float) -> bool:
-            on_done()
-            return True
+        ended = 0
+
+        def batch_ended(part: float, loss: float) -> bool:
+            nonlocal ended
+            while ended < int(part * subject.epochs):
+                ended += 1
+                on_done()
+            return progress(part, loss)
 
         on_stage("semi-trained model", subject.epochs)
-        return semi_trained(subject, data, settings.seed, epoch_ended)
+        made = semi_trained(subject, data, settings.seed, batch_ended)
+        check_going_on(progress)
+        return made
 
     def model() -> nn.Module:
         return kept_model(places.model, untrained(subject, data, settings.seed), trained)
@@ -137,7 +155,9 @@ def search_policies(
     ready = time.monotonic()
 
     def judged(spread: Spread) -> Found:
-        return search(settings, spread, journal, on_stage, lambda task: on_done(), policies)
+        return search(
+            settings, spread, journal, on_stage, lambda task: on_done(), policies, progress
+        )
 
     if ray_address or workers > 1 or gpus_per_worker:
         limit = None if ray_address else workers
