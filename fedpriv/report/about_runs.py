@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from fedpriv.metrics.gates import Gate
 from fedpriv.report.about_audits import audit_section
 from fedpriv.report.blocks import Block, Cell, Section, Table
 from fedpriv.report.charts import accuracy_by_round, interval, leakage_by_round, percent, trade_off
@@ -22,12 +23,14 @@ def all_scores(runs: Sequence[Run]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
-def run_sections(runs: list[Run], scores: pd.DataFrame, what: Measure | None) -> list[Section]:
-    """Every section that has something to show, in reading order."""
+def run_sections(
+    runs: list[Run], scores: pd.DataFrame, what: Measure | None, gates: Sequence[Gate] = ()
+) -> list[Section]:
+    """Every section that has something to show, in reading order; `what` decides the verdict."""
     sections = [_comparison(runs, scores, what), *map(audit_section, runs), _training(runs)]
     if what is not None:
         sections += [
-            _leakage(scores, what, len(runs) > 1),
+            _leakage(scores, what, len(runs) > 1, gates),
             _gallery(runs, what),
             _informed(scores, what),
         ]
@@ -103,12 +106,11 @@ def _training(runs: list[Run]) -> Section:
     return Section("training", "Training", charts=charts, tables=tables)
 
 
-def _leakage(scores: pd.DataFrame, what: Measure, several: bool) -> Section:
+def _leakage(scores: pd.DataFrame, what: Measure, several: bool, gates: Sequence[Gate]) -> Section:
     keys = [*(["run"] if several else []), "attack", *(["batch"] if "batch" in scores else [])]
-    gate = {} if what.bound is None else {what.name: what.bound}
     rows = [
         (*found, f"{each.word}{_limit(each)}", *_figures(numbers, each))
-        for each in measures(scores, gate)
+        for each in measures(scores, gates)
         for found, numbers in grouped(scores, keys, each)
     ]
     columns = (*keys, "metric", *_FIGURES)
