@@ -6,12 +6,13 @@ from fedpriv.attacks.catalogue import ATTACKS
 from fedpriv.clients.catalogue import check_plugins, plugin_of, plural
 from fedpriv.errors import BadOption, BadScenario
 from fedpriv.evidence.claims import CLAIMS
+from fedpriv.metrics.gates import Gate, gates_of
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.binding import bound, nearest
 from fedpriv.scenario.built import dataset_of, model_of, shares_of
 from fedpriv.scenario.sections import Attack
 from fedpriv.simulations.judging.conditions import conditions_of, row_of, why_not
-from fedpriv.simulations.judging.gate import Gate, check_gates, gates_of
+from fedpriv.simulations.judging.gate import check_gates
 from fedpriv.simulations.judging.knowledge import check_curious
 from fedpriv.strategies.catalogue import row_of as strategy_row
 from fedpriv.strategies.catalogue import strategy_of

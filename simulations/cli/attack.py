@@ -47,9 +47,9 @@ def attack(
 ) -> None:
     """Attack recorded observations of any Flower app."""
     from fedpriv.errors import WorkFailed
+    from fedpriv.metrics.gates import gates_of
     from fedpriv.runfolder import RunFolder
     from fedpriv.simulations.cli.ending import finish, print_leaks, told_on
-    from fedpriv.simulations.judging.gate import gates_of
     from fedpriv.simulations.judging.judge import scored_claims
     from fedpriv.simulations.judging.recordings import attacks_named, opened, truths_in
     from fedpriv.simulations.stopping import stoppable

@@ -34,36 +34,29 @@ def audit(
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Find out whether a federation leaks, and which defence would stop it."""
-    from fedpriv.errors import GateCrossed, Undecided
+    from fedpriv.metrics.gates import parsed
     from fedpriv.runfolder import RunFolder, new_folder
     from fedpriv.scenario import read
     from fedpriv.simulations.api import RunResult
     from fedpriv.simulations.audit import audit as audited
+    from fedpriv.simulations.judging.gate import check
+    from fedpriv.simulations.stopping import stoppable
 
     # An audit ends attacks that have had their time; the report says which.
     logging.getLogger("fedpriv.attacks").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", message="Optimal order is the largest alpha")  # Opacus
     chosen = read(scenario or "quickstart", settings or [], profile)
     place = RunFolder(folder) if folder else new_folder(f"audit-{chosen.name}")
-    try:
-        found = audited(chosen, place, minutes=minutes, fail_if=fail_if or [], console=err)
-    except KeyboardInterrupt:
-        raise Undecided(f"Interrupted; what was found so far is in {place.path}.") from None
+    with stoppable() as progress:
+        found = audited(
+            chosen, place, minutes=minutes, fail_if=fail_if or [], console=err, progress=progress
+        )
     if as_json:
         typer.echo(json.dumps(found))
     else:
         for sentence in RunResult(place.path).verdict.sentences:
             out.print(sentence, highlight=False)
         out.print(f"report: {found['report']}", highlight=False, soft_wrap=True)
-    if not found["attacked"]:
-        raise Undecided(f"No attack was scored, so nothing is decided; see {found['report']}.")
-    if found["passed"] and found["left-out"]:
-        raise Undecided(
-            f"No score crosses the gate, but {len(found['left-out'])} attacks were left out or cut "
-            f"short; give the audit more minutes. See {found['report']}."
-        )
-    if not found["passed"]:
-        raise GateCrossed(
-            f"The gate {', '.join(found['gates'])} is crossed by {found['crossed']} of "
-            f"{found['attacked']} reconstructions; see {found['report']}."
-        )
+    rows = place.scores().to_dict("records")
+    gates = list(map(parsed, found["gates"]))
+    check(gates, rows, found["interrupted"], left_out=len(found["left-out"]))

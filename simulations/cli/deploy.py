@@ -100,13 +100,14 @@ def run(
 ) -> None:
     """Submit a scenario to the running federation; attack, judge and report what came of it."""
     from fedpriv.errors import BadFolder
+    from fedpriv.metrics.gates import gates_of
     from fedpriv.runfolder import RunFolder, new_folder
     from fedpriv.scenario import read
     from fedpriv.simulations.checks import check
-    from fedpriv.simulations.cli.ending import finish, print_leaks, stopped, told_on
+    from fedpriv.simulations.cli.ending import finish, print_leaks, told_on
     from fedpriv.simulations.cli.tables import finite
     from fedpriv.simulations.deploy.submission import carried_out, fitted, submitted
-    from fedpriv.simulations.judging.gate import gates_of
+    from fedpriv.simulations.stopping import stoppable
 
     def tell(line: str) -> None:
         err.print(line, highlight=False, soft_wrap=True)
@@ -123,19 +124,19 @@ def run(
     tell(f"run {number} -> {place.path}")
     if detach:
         return
-    try:
-        results = carried_out(started, number, chosen, place, tell, told_on(err), gates)
-    except KeyboardInterrupt:
-        again = f"fedpriv deploy run {scenario} --resume --out {place.path}"
-        tell(f"run {number} continues on the federation")
-        raise stopped(gates, again) from None
+    with stoppable() as progress:
+        results = carried_out(started, number, chosen, place, tell, told_on(err), gates, progress)
+    if not results["report"]:
+        tell(f"run {number} goes on without this command; `fedpriv deploy status` shows it")
     if as_json:
         typer.echo(json.dumps(finite(results)))
     else:
         print_leaks(chosen.name, results, out, err)
         out.print(f"run {number}: {results['status']}; run folder: {place.path}", soft_wrap=True)
-        out.print(f"report: {results['report']}", highlight=False, soft_wrap=True)
-    finish(gates, [results], bool(results.get("partial")))
+        if results["report"]:
+            out.print(f"report: {results['report']}", highlight=False, soft_wrap=True)
+    again = f"fedpriv deploy run {scenario} --resume --out {place.path}"
+    finish(gates, [results], bool(results.get("partial")), again)
 
 
 @app.command()

@@ -46,14 +46,15 @@ def run(
         chosen = read(scenario or "quickstart", settings or [], profile)
     place = RunFolder(folder) if folder else new_folder(chosen.name)
 
-    from fedpriv.simulations.cli.ending import finish, stopped, told_on
+    from fedpriv.metrics.gates import gates_of
+    from fedpriv.simulations.cli.ending import finish, told_on
     from fedpriv.simulations.federation.progress import show_on
-    from fedpriv.simulations.judging.gate import gates_of
     from fedpriv.simulations.pipeline import run_all
+    from fedpriv.simulations.stopping import stoppable
 
     gates = gates_of(chosen.gate, fail_if or [])
     again = f"fedpriv run --resume --out {place.path}"
-    try:
+    with stoppable() as progress:
         results = run_all(
             chosen,
             place,
@@ -62,9 +63,8 @@ def run(
             ray_address=ray_address,
             gates=gates,
             tell=told_on(err),
+            progress=progress,
         )
-    except KeyboardInterrupt:
-        raise stopped(gates, again) from None
     if as_json:
         typer.echo(json.dumps(finite(results)))
     else:
@@ -84,7 +84,8 @@ def print_results(title: str, results: dict[str, Any]) -> None:
     for name, result in results["rows"].items():
         print_leaks(name or title, result, out, err)
     out.print(f"run folder: {results['folder']}", highlight=False, soft_wrap=True)
-    out.print(f"report: {results['report']}", highlight=False, soft_wrap=True)
+    if results["report"]:
+        out.print(f"report: {results['report']}", highlight=False, soft_wrap=True)
 
 
 def rounds_table(title: str, rounds: list[dict[str, Any]], most: int = 12) -> Table:

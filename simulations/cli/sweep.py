@@ -39,10 +39,11 @@ def sweep(
 ) -> None:
     """Train and attack a grid of defences; ends in PPC curves and a CAP table."""
     from fedpriv.errors import BadFolder, WorkFailed
+    from fedpriv.metrics.gates import gates_of
     from fedpriv.runfolder import new_folder
     from fedpriv.scenario import read
-    from fedpriv.simulations.cli.ending import stopped
-    from fedpriv.simulations.judging.gate import gates_of
+    from fedpriv.simulations.cli.ending import kept
+    from fedpriv.simulations.stopping import stoppable
     from fedpriv.simulations.sweep.ending import check_defended
     from fedpriv.simulations.sweep.sweep import sweep as swept
     from fedpriv.sweepfolder import SweepFolder
@@ -60,7 +61,7 @@ def sweep(
         left = (time.monotonic() - started) / fresh * (total - done)
         err.print(f"{done}/{total} cells  {left:.0f} s left  {name}", highlight=False)
 
-    try:
+    with stoppable() as progress:
         results = swept(
             chosen,
             SweepFolder(place),
@@ -69,12 +70,9 @@ def sweep(
             workers=workers,
             gates=gates,
             tell=tell,
+            progress=progress,
         )
-    except KeyboardInterrupt:
-        named = ["--profile", profile] if profile else []
-        named += [part for one in settings or () for part in ("--set", one)]
-        again = shlex.join(["fedpriv", "sweep", scenario, *named, "--resume", "--out", str(place)])
-        raise stopped(gates, again) from None
+    partial = results["partial"]
     failed = [row for row in results["rows"] if row.get("error")]
     if as_json:
         typer.echo(json.dumps(finite(results)))
@@ -82,12 +80,16 @@ def sweep(
         out.print(cap_table(chosen.name, results["cap"]))
         out.print(f"sweep folder: {place}", highlight=False, soft_wrap=True)
         out.print(f"report: {results['report']}", highlight=False, soft_wrap=True)
-    for row in failed:
+    for row in () if partial else failed:
         name = f"{row['defence']} {row['value']}, {row['attack']}"
         err.print(f"{name}: {row['error']}", highlight=False, markup=False)
-    if failed and len(failed) == len(results["rows"]):
+    if failed and len(failed) == len(results["rows"]) and not partial:
         raise WorkFailed(f"Every cell failed, the first one with: {failed[0]['error']}")
-    check_defended(gates, results["scores"], results["rows"])
+    named = ["--profile", profile] if profile else []
+    named += [part for one in settings or () for part in ("--set", one)]
+    again = shlex.join(["fedpriv", "sweep", scenario, *named, "--resume", "--out", str(place)])
+    with kept(partial, again):
+        check_defended(gates, results["scores"], results["rows"])
 
 
 def cap_table(title: str, rows: list[dict[str, Any]]) -> Table:

@@ -45,7 +45,7 @@ def tasks_here(monkeypatch):
 
     ray = ModuleType("ray")
     ray.remote, ray.get = remote, lambda reference: None
-    ray.wait = lambda references, num_returns: (references[:1], references[1:])
+    ray.wait = lambda references, num_returns, timeout: (references[:1], references[1:])
     ray.exceptions = SimpleNamespace(RayError=RuntimeError)
     monkeypatch.setitem(sys.modules, "ray", ray)
     monkeypatch.setattr(
