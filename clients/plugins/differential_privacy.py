@@ -20,6 +20,7 @@ from fedpriv.errors import BadOption, Refused
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.binding import kebab
 from fedpriv.scenario.built import shares_of
+from fedpriv.scenario.sharing import sharing_of
 from fedpriv.state import State
 
 History = list[tuple[float, float, int]]  # noise multiplier, sample rate, steps
@@ -31,7 +32,7 @@ GHOST_FROM = 128  # batch size from which ghost clipping measured faster than ho
 def turns_of(scenario: Scenario) -> int:
     """How many rounds a client can expect to take part in."""
     federation = scenario.federation
-    if federation.strategy == "round-robin":
+    if sharing_of(scenario).one_at_a_time:
         return math.ceil(federation.rounds / federation.clients)
     return math.ceil(federation.rounds * federation.fraction)
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from fedpriv.metrics.distances import distances
 from fedpriv.report.about_summaries import shown as shown_as
 from fedpriv.report.blocks import Block, Section, Table, Tile
 from fedpriv.report.charts import Chart, percent, ppc_curves, trade_off
@@ -138,13 +139,14 @@ def _compared(
 
 
 def _curves(done: pd.DataFrame) -> list[Chart]:
-    needed = {"m", "relative-error", "attack"}
+    distance = distances()[0].column
+    needed = {"m", distance, "attack"}
     if done.empty or not needed <= set(done.columns):
         return []
     finite = done[done["m"].map(lambda m: pd.notna(m) and math.isfinite(m))]
     batches = sorted(finite["batch"].unique()) if "batch" in finite else []
     return [
-        ppc_curves(finite[finite["batch"] == batch], "relative-error", f"batch size {batch}")
+        ppc_curves(finite[finite["batch"] == batch], distance, f"batch size {batch}")
         for batch in batches
     ]
 

@@ -41,6 +41,7 @@ def audit(
     from fedpriv.simulations.audit import audit as audited
     from fedpriv.simulations.judging.gate import check
     from fedpriv.simulations.stopping import stoppable
+    from fedpriv.tables import rows_in
 
     # An audit ends attacks that have had their time; the report says which.
     logging.getLogger("fedpriv.attacks").setLevel(logging.ERROR)
@@ -57,6 +58,5 @@ def audit(
         for sentence in RunResult(place.path).verdict.sentences:
             out.print(sentence, highlight=False)
         out.print(f"report: {found['report']}", highlight=False, soft_wrap=True)
-    rows = place.scores().to_dict("records")
-    gates = list(map(parsed, found["gates"]))
-    check(gates, rows, found["interrupted"], left_out=len(found["left-out"]))
+    gates, left_out = list(map(parsed, found["gates"])), len(found["left-out"])
+    check(gates, rows_in(place.scores()), found["interrupted"], left_out=left_out)

@@ -94,11 +94,13 @@ def sweep(
 
 def cap_table(title: str, rows: list[dict[str, Any]]) -> Table:
     """CAP of every defence against every attack (SPN table 1); higher is better."""
+    from fedpriv.metrics.distances import distances
+
     table = Table(title=f"{title}: CAP, higher is better")
     columns = ("defence", "attack", "knows", "batch", "accuracy")
     for column in columns:
         table.add_column(column)
-    kinds = ("reconstruction", "membership", "tracing")
+    kinds = [distance.kind for distance in distances()]
     for kind in kinds:
         table.add_column(kind, justify="right")
     for row in rows:

@@ -36,7 +36,7 @@ from fedpriv.simulations.judging.scoring import Judge, Scored, traced
 from fedpriv.simulations.judging.sums import join_truths
 from fedpriv.simulations.judging.theorem import promised
 from fedpriv.strategies.catalogue import row_of as strategy_row
-from fedpriv.tables import Row
+from fedpriv.tables import Row, rows_in
 
 log = logging.getLogger(__name__)
 TruthOf = Callable[[str], Truth | None]  # the samples behind the evidence of a name
@@ -163,11 +163,7 @@ def scored_claims(
 
 def scores_of_others(folder: RunFolder, labels: Sequence[str]) -> list[Row]:
     """What the folder already says of attacks that were not carried out this time."""
-    return [
-        {str(key): value for key, value in row.items() if value == value}  # not nan
-        for row in folder.scores().to_dict("records")
-        if row["attack"] not in labels
-    ]
+    return [row for row in rows_in(folder.scores()) if row["attack"] not in labels]
 
 
 def judge_of(

@@ -29,7 +29,7 @@ from fedpriv.simulations.sweep.cells import (
 from fedpriv.simulations.sweep.tables import write_tables
 from fedpriv.simulations.sweep.training import CUT_SHORT, Result, attacked, train
 from fedpriv.sweepfolder import SweepFolder
-from fedpriv.tables import Row
+from fedpriv.tables import Row, rows_in
 
 log = logging.getLogger(__name__)
 Tell = Callable[[int, int, str], None]  # cells done, cells in all, the last one
@@ -248,7 +248,5 @@ def scores_of(folder: SweepFolder, groups: Sequence[Sequence[Cell]]) -> list[Row
             "batch": first.batch,
             "folder": str(place.path.relative_to(folder.path)),
         }
-        for row in place.scores().to_dict("records"):
-            known = {str(key): value for key, value in row.items() if value == value}  # not nan
-            found.append({**known, **about, "run": folder.path.name})
+        found += [{**row, **about, "run": folder.path.name} for row in rows_in(place.scores())]
     return found

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from fedpriv.catalogue import METRICS
 from fedpriv.errors import FedprivError
+from fedpriv.metrics.distances import distances
 from fedpriv.metrics.tradeoff import ppc
 from fedpriv.progress import Progress, Told, go_on
 from fedpriv.runfolder import RunFolder
@@ -125,7 +126,6 @@ def figures(rows: Sequence[Row], metrics: Sequence[str] = ()) -> Result:
         values = [float(row[name]) for row in rows if name in row]
         if values and metric.bound is not None:
             found[f"{name}-worst"] = max(values) if metric.leaks == "high" else min(values)
-    for name, hit in (("membership", "label-hit"), ("tracing", "traced-hit")):
-        if hit in found:
-            found[name] = 1 - found[hit]
+    for distance in distances():
+        found |= distance.among(found)
     return found
