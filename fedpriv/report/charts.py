@@ -49,7 +49,7 @@ def accuracy_by_round(runs: Sequence[Run]) -> Chart:
         rows += [(run.name, *pair) for pair in zip(rounds, map(percent, values), strict=True)]
     layout = {
         "xaxis": _round_axis(max((max(line["x"], default=1) for line in data), default=1)),
-        "yaxis": {"title": {"text": "accuracy"}, "tickformat": PERCENT},
+        "yaxis": {"title": {"text": "accuracy"}, "tickformat": PERCENT, "range": [0, 1.02]},
         "showlegend": len(data) > 1,
     }
     return Chart("accuracy", "Accuracy by round", data, layout, ("run", "round", "accuracy"), rows)

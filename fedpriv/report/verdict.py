@@ -188,7 +188,8 @@ def _way_out(run: Run) -> str:
 
 def _reached(run: Run) -> str:
     done, wanted = len(run.rounds), run.scenario.federation.rounds
-    rounds = f"{done} rounds" if done == wanted else f"{done} of {wanted} rounds"
+    rounds = f"{done} of {wanted} rounds" if done != wanted else f"{done} rounds"
+    rounds = "one round" if done == wanted == 1 else rounds
     return f"The federation reached {run.accuracy:.1%} accuracy in {rounds}"
 
 
