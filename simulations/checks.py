@@ -44,9 +44,7 @@ def check_federation(scenario: Scenario) -> None:
 
 
 def check_exposed(trained: Scenario, exposed: Scenario, attacks: Iterable[Attack]) -> None:
-    """A cell of a sweep or an audit: the federation that is trained, and the round that is
-    attacked.
-    """
+    """A cell of a sweep or an audit: the federation that is trained, and the exposed round."""
     if strategy_row(trained).reply == "nothing":
         raise BadScenario(
             f"Strategy '{trained.federation.strategy}' shares nothing: there is nothing to attack."
@@ -65,8 +63,7 @@ def check_attacks(scenario: Scenario, attacks: Iterable[Attack]) -> None:
         if reply != "nothing" and row.sees not in (reply, "models"):
             raise BadScenario(
                 f"[[attacks]] '{attack.name}' looks at {plural(row.sees)}, and strategy "
-                f"'{strategy}' "
-                f"shares {plural(reply)}; choose from: {', '.join(fitting(reply))}."
+                f"'{strategy}' shares {plural(reply)}; choose from: {', '.join(fitting(reply))}."
             )
         if row.claims not in CLAIMS:
             raise BadScenario(
@@ -80,8 +77,7 @@ def check_attacks(scenario: Scenario, attacks: Iterable[Attack]) -> None:
         if not any(attack.wants(server_round, last) for server_round in range(1, last + 1)):
             raise BadScenario(
                 f"[[attacks]] '{attack.name}' wants rounds {attack.rounds!r}, but the federation "
-                "has "
-                f"rounds 1 to {last}."
+                f"has rounds 1 to {last}."
             )
 
 

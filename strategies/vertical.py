@@ -40,8 +40,7 @@ class VerticalSharing(RepresentationSharing):
         if all(shared.y is None for shared in parties.values()):
             raise WorkFailed(
                 f"Party {self.wanted.label_party} has the labels, and did not share: nothing can "
-                "be "
-                "learned without it."
+                "be learned without it."
             )
         return columns_beside(self.scenario, parties)
 

@@ -1,5 +1,6 @@
-"""Distances of labels and participants, F1, MCC (SPN sect. 4.1, ARS tables 3 and 5, ARL table
-1).
+"""Distances of labels and participants, F1 and MCC.
+
+SPN sect. 4.1, ARS tables 3 and 5, ARL table 1.
 """
 
 import torch
@@ -39,9 +40,7 @@ def membership_distance(guess: Tensor, truth: Tensor) -> float:
 
 
 def tracing_distance(guess: Tensor, truth: Tensor) -> float:
-    """dist_t(x), the mean categorical distance of recovered participants (SPN sect. 4.1, alg.
-    6).
-    """
+    """dist_t(x): mean categorical distance of recovered participants (SPN sect. 4.1, alg. 6)."""
     return categorical_distance(guess, truth)
 
 

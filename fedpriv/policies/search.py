@@ -223,9 +223,7 @@ def _too_few(
 
 
 def _sketched(settings: Search, names: list[str], able: list[str], values: Values) -> Scores:
-    """Sketches of S_pri, image by image: the fewer candidates are left, the more images they
-    see.
-    """
+    """Sketches of S_pri, image by image. The fewer candidates are left, the more they see."""
     first = min(FIRST_IMAGES, settings.images)
     found = values(names, "sketch", -(-first // 2))
     scores = dict(zip(names, found.tolist(), strict=True))

@@ -18,9 +18,7 @@ PERCENT = ".3~p"  # 90 %, and 7.95 % where an axis spans little
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure, what it shows in words, and the same numbers as a table for readers without
-    scripts.
-    """
+    """A figure, what it shows in words, and its numbers as a table for readers without scripts."""
 
     name: str
     title: str

@@ -109,8 +109,9 @@ def rounds_table(title: str, rounds: list[dict[str, Any]], most: int = 12) -> Ta
 
 
 def summary_table(title: str, rows: list[dict[str, Any]]) -> Table:
-    """What variants that share codes learned and what leaked; summary.csv has the blind guesses
-    too.
+    """What variants that share codes learned and what leaked.
+
+    The blind guesses are in summary.csv.
     """
     found = dict.fromkeys(key for row in rows for key in row if not key.endswith("-blind"))
     columns = [name for name in found if name not in ("plugins", "seconds")]

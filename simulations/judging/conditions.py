@@ -1,6 +1,4 @@
-"""What attacks need, by the names in their rows: whether a scenario has it, and what the attacker
-is given.
-"""
+"""What attacks need, by the names in their rows: whether a scenario has it, what it gives."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -36,8 +34,9 @@ class Given:
 
 @dataclass(frozen=True)
 class Condition:
-    """`lacks` is what a scenario does not have when the condition fails, `provides` what `gives`
-    gives.
+    """Something that an attack needs.
+
+    `lacks` are the words for a scenario without it, `provides` the names of what `gives` gives.
     """
 
     lacks: str

@@ -1,6 +1,4 @@
-"""A scenario's variants side by side: what each learned and what leaked from its codes, as one
-table.
-"""
+"""A table of a scenario's variants: what each learned, and what leaked from its codes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,9 +24,7 @@ LEARNED = ("accuracy", "train-accuracy-clean", "train-f1", "train-mcc")
 
 
 def summarised(rows: Mapping[str, Mapping[str, Any]], folder: RunFolder) -> list[Row]:
-    """One row for each variant and attack; a variant that nobody attacked has one without
-    attack.
-    """
+    """One row for each variant and attack. A variant that nobody attacked has one row."""
     found: list[Row] = []
     for name, result in rows.items():
         place = folder.below(name) if name else folder
@@ -50,9 +46,7 @@ def summarised(rows: Mapping[str, Mapping[str, Any]], folder: RunFolder) -> list
 
 
 def leaked(scores: Sequence[Row]) -> list[Row]:
-    """One row an attack: the mean over victims of the mean over each one's samples, of every
-    metric.
-    """
+    """One row an attack: for every metric the mean over victims of the mean over their samples."""
     columns = [name for metric in METRICS for name in (metric, metric + BLIND)]
     found = []
     for attack in dict.fromkeys(row["attack"] for row in scores):

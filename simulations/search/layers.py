@@ -39,9 +39,7 @@ def by_layer(found: Gradients, target: State) -> Tensor:
 
 
 def layers(target: State) -> list[str]:
-    """The parameters that are weights of a layer, first to last; values have a leading victim
-    axis.
-    """
+    """The parameters that are a layer's weights, in order; values have a leading victim axis."""
     return [name for name, value in target.items() if value.ndim > 2]
 
 

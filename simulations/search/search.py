@@ -46,9 +46,7 @@ from fedpriv.training import evaluate
 def on_ray(
     scorer: Scorer, address: str | None = None, workers: int | None = None, gpus: float = 0.0
 ) -> Iterator[Spread]:
-    """Tasks over the actors of a cluster: one per CPU, or per `gpus` of a GPU; the dead are
-    replaced.
-    """
+    """Tasks over a cluster's actors, one per CPU or per `gpus` of a GPU. Dead ones are replaced."""
     import ray
     from ray.util import ActorPool
 
@@ -187,9 +185,7 @@ def search_policies(
 
 
 def shown_curves(scorer: Scorer, found: PolicySet, images: int = 16) -> dict[str, list[float]]:
-    """Mean GradSim curves: without a policy, of the best, of the hybrid and of the worst
-    candidate.
-    """
+    """Mean GradSim curves: no policy, the best, the hybrid and the worst candidate."""
     worst = max(found.candidates, key=lambda row: row.privacy).policy
     shown = {
         "none": Policy(),

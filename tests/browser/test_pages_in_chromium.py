@@ -80,7 +80,7 @@ def test_a_sweep_draws_what_is_looked_at(page, tmp_path, width):
 
 
 def test_a_page_that_is_printed_at_once_has_all_its_charts(page, tmp_path):
-    """No chart is wider than the paper, and no table is: A4 has about 718 pixels between margins."""
+    """No chart and no table is wider than A4 paper, about 718 pixels between its margins."""
     two_hundred_cells = runpy.run_path(str(BENCHMARK))["sweep"]
     page.size(1280)
     page.open(write_report([two_hundred_cells(tmp_path)]).as_uri())
