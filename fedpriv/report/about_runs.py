@@ -1,13 +1,13 @@
 """The sections of a page that tell of runs."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
 
 from fedpriv.metrics.gates import Gate
 from fedpriv.report.about_audits import audit_section
-from fedpriv.report.blocks import Block, Cell, Section, Table
+from fedpriv.report.blocks import Block, Cell, Section, Table, environment_blocks
 from fedpriv.report.charts import accuracy_by_round, interval, leakage_by_round, percent, trade_off
 from fedpriv.report.gallery import tiles
 from fedpriv.report.leakage import Measure, Summary, grouped, measures, summary
@@ -239,19 +239,15 @@ def _settings(runs: list[Run]) -> Section:
         for run in runs
     ]
     table = Table("Seeds and machines", ("run", "seed", "python", "machine", "commit"), rows)
-    return Section("settings", "Settings", tables=[table], blocks=list(_blocks(runs)))
-
-
-def _blocks(runs: list[Run]) -> Iterator[Block]:
-    for run in runs:
-        command = run.environment.get("command")
-        if command:
-            yield Block(f"The command of {run.name}", command)
-        versions = run.environment.get("packages", {})
-        if versions:
-            listed = "\n".join(f"{name} {version}" for name, version in versions.items())
-            yield Block(f"The versions of {run.name}", listed)
-        yield Block(f"The scenario of {run.name}", run.scenario.toml())
+    blocks = [
+        block
+        for run in runs
+        for block in (
+            *environment_blocks(run.environment, run.name),
+            Block(f"The scenario of {run.name}", run.scenario.toml()),
+        )
+    ]
+    return Section("settings", "Settings", tables=[table], blocks=blocks)
 
 
 def _environment(run: Run) -> Callable[[str], str]:

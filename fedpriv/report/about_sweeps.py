@@ -7,7 +7,7 @@ import pandas as pd
 
 from fedpriv.metrics.distances import distances
 from fedpriv.report.about_summaries import shown as shown_as
-from fedpriv.report.blocks import Block, Section, Table, Tile
+from fedpriv.report.blocks import Block, Section, Table, Tile, environment_blocks
 from fedpriv.report.charts import Chart, percent, ppc_curves, trade_off
 from fedpriv.report.gallery import tiles
 from fedpriv.report.leakage import Measure, deciding
@@ -29,7 +29,7 @@ def sweep_sections(grid: Grid, several: bool) -> list[Section]:
         Section("informed", "Attackers who know the defence", _KNOWS, tables=_informed(done, what)),
         Section("gallery", "What the server could see", tiles=_gallery(grid, what)),
         Section("cells", "Every cell", tables=_cells(grid)),
-        Section("settings", "Settings", blocks=list(_blocks(grid))),
+        Section("settings", "Settings", blocks=_blocks(grid)),
     ]
     return [
         Section(**{**vars(s), "name": prefix + s.name, "title": s.title + suffix})
@@ -201,13 +201,5 @@ def _cells(grid: Grid) -> list[Table]:
 
 
 def _blocks(grid: Grid) -> list[Block]:
-    blocks = []
-    if grid.environment.get("command"):
-        blocks.append(Block("The command", grid.environment["command"]))
-    versions = grid.environment.get("packages", {})
-    if versions:
-        listed = "\n".join(f"{name} {version}" for name, version in versions.items())
-        blocks.append(Block("Versions", listed))
-    if grid.scenario_text:
-        blocks.append(Block("The scenario", grid.scenario_text))
-    return blocks
+    text = [Block("The scenario", grid.scenario_text)] if grid.scenario_text else []
+    return environment_blocks(grid.environment) + text

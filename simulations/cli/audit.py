@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from fedpriv.simulations.cli.options import AsJson, Profile, Scenario, Settings
+
 out, err = Console(), Console(stderr=True)
 
 
 def audit(
-    scenario: Annotated[
-        str | None, typer.Argument(help="A built-in name or a TOML file. Default: quickstart.")
-    ] = None,
+    scenario: Scenario = None,
     minutes: Annotated[float, typer.Option(help="The time the audit may take.")] = 10.0,
     fail_if: Annotated[
         list[str] | None,
@@ -24,14 +24,12 @@ def audit(
             "else psnr>20."
         ),
     ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Override: training.lr=0.1. Repeatable.")
-    ] = None,
+    settings: Settings = None,
     folder: Annotated[
         Path | None, typer.Option("--out", help="Folder. Default: runs/audit-<name>-<time>.")
     ] = None,
-    profile: Annotated[str | None, typer.Option(help="One of the scenario's profiles.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    profile: Profile = None,
+    as_json: AsJson = False,
 ) -> None:
     """Find out whether a federation leaks, and which defence would stop it."""
     from fedpriv.metrics.gates import parsed

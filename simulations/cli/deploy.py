@@ -8,6 +8,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from fedpriv.simulations.cli.options import AsJson, FailIf, Profile, Resume, Settings
+
 if TYPE_CHECKING:
     from fedpriv.simulations.deploy.docker import Containers
     from fedpriv.simulations.deploy.processes import Processes
@@ -54,7 +56,7 @@ def status(
     file: File = FILE,
     folder: Folder = FOLDER,
     engine: Engine = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show services, clients and runs."""
     chosen = engine_of(engine, file, folder)
@@ -80,23 +82,18 @@ def shown(columns: list[str], rows: list[list[str]]) -> None:
 @app.command()
 def run(
     scenario: Annotated[str, typer.Argument(help="A built-in name or a TOML file.")] = "quickstart",
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Override: training.lr=0.1. Repeatable.")
-    ] = None,
+    settings: Settings = None,
     target: Annotated[
         Path | None, typer.Option("--out", help="Run folder. Default: runs/<name>-<time>.")
     ] = None,
-    profile: Annotated[str | None, typer.Option(help="One of the scenario's profiles.")] = None,
-    resume: Annotated[bool, typer.Option(help="Continue the run in --out.")] = False,
+    profile: Profile = None,
+    resume: Resume = False,
     detach: Annotated[bool, typer.Option(help="Submit and return at once.")] = False,
-    fail_if: Annotated[
-        list[str] | None,
-        typer.Option(help="Exit with 1 if a score is beyond a bound: 'psnr>20'."),
-    ] = None,
+    fail_if: FailIf = None,
     file: File = FILE,
     folder: Folder = FOLDER,
     engine: Engine = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Submit a scenario to the running federation; attack, judge and report what came of it."""
     from fedpriv.errors import BadFolder

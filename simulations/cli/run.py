@@ -8,6 +8,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from fedpriv.simulations.cli.options import (
+    AsJson,
+    FailIf,
+    Profile,
+    RayAddress,
+    Resume,
+    Scenario,
+    Settings,
+)
 from fedpriv.simulations.cli.tables import finite
 
 out, err = Console(), Console(stderr=True)
@@ -15,23 +24,16 @@ WIDE = 160  # columns: a table of many figures is scrolled, not cut
 
 
 def run(
-    scenario: Annotated[
-        str | None, typer.Argument(help="A built-in name or a TOML file. Default: quickstart.")
-    ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Override: training.lr=0.1. Repeatable.")
-    ] = None,
+    scenario: Scenario = None,
+    settings: Settings = None,
     folder: Annotated[
         Path | None, typer.Option("--out", help="Run folder. Default: runs/<name>-<time>.")
     ] = None,
-    profile: Annotated[str | None, typer.Option(help="One of the scenario's profiles.")] = None,
-    resume: Annotated[bool, typer.Option(help="Continue the run in --out.")] = False,
-    ray_address: Annotated[str | None, typer.Option(help="Join this Ray cluster.")] = None,
-    fail_if: Annotated[
-        list[str] | None,
-        typer.Option(help="Exit with 1 if a score is beyond a bound: 'psnr>20'."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    profile: Profile = None,
+    resume: Resume = False,
+    ray_address: RayAddress = None,
+    fail_if: FailIf = None,
+    as_json: AsJson = False,
 ) -> None:
     """Run a scenario end to end."""
     from fedpriv.errors import BadFolder

@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from fedpriv.simulations.cli.options import AsJson, RayAddress
+
 if TYPE_CHECKING:
     from fedpriv.policies import Policy, PolicySet
     from fedpriv.simulations.search.correlation import Correlation
@@ -72,11 +74,11 @@ def search(
         "policies.json"
     ),
     workers: Annotated[int, typer.Option(help="Processes on this machine.")] = 1,
-    ray_address: Annotated[str | None, typer.Option(help="Join this Ray cluster.")] = None,
+    ray_address: RayAddress = None,
     gpus_per_worker: Annotated[
         float, typer.Option(help="GPUs of each worker; a fraction shares one.")
     ] = 0.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Search for transformation policies that stop gradient inversion (ATS).
 

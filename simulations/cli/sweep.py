@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from fedpriv.simulations.cli.options import AsJson, Profile, RayAddress
 from fedpriv.simulations.cli.tables import finite
 
 out, err = Console(), Console(stderr=True)
@@ -23,9 +24,9 @@ def sweep(
     folder: Annotated[
         Path | None, typer.Option("--out", help="Sweep folder. Default: runs/<name>-<time>.")
     ] = None,
-    profile: Annotated[str | None, typer.Option(help="One of the scenario's profiles.")] = None,
+    profile: Profile = None,
     resume: Annotated[bool, typer.Option(help="Do only the cells --out lacks.")] = False,
-    ray_address: Annotated[str | None, typer.Option(help="Join this Ray cluster.")] = None,
+    ray_address: RayAddress = None,
     workers: Annotated[
         int | None, typer.Option(help="Cells at a time on this machine. Default: its cores.")
     ] = None,
@@ -35,7 +36,7 @@ def sweep(
             help="Exit with 1 if no defended setting keeps all victims within: 'psnr>20'."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the tables as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train and attack a grid of defences; ends in PPC curves and a CAP table."""
     from fedpriv.errors import BadFolder, WorkFailed

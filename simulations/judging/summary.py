@@ -8,7 +8,7 @@ import torch
 from fedpriv.catalogue import DATASETS, METRICS
 from fedpriv.codes.release import Published
 from fedpriv.metrics.faces import faces_like
-from fedpriv.metrics.features import scatter
+from fedpriv.metrics.features import lda_score, scatter
 from fedpriv.metrics.labels import f1, mcc, rate_equal
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
@@ -91,11 +91,12 @@ def identities(scenario: Scenario, folder: RunFolder) -> Row:
     encoder = Published.of(folder.checkpoint_state()).encoder
     query = oracle(scenario, curious_party(scenario), encoder)
     labels = torch.cat([faces.y_train, faces.y_test])
-    within, between = scatter(query(x), labels)
+    codes = query(x)
+    within, between = scatter(codes, labels)
     return {
         "within": within,
         "between": between,
-        "lda": between / within if within > 0 else float("inf"),
+        "lda": lda_score(codes, labels),
         "verifier-accuracy": network.accuracy,
     }
 

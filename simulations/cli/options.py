@@ -1,0 +1,19 @@
+"""Options that several commands take, in the same words."""
+
+from typing import Annotated
+
+import typer
+
+Scenario = Annotated[
+    str | None, typer.Argument(help="A built-in name or a TOML file. Default: quickstart.")
+]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", help="Override: training.lr=0.1. Repeatable.")
+]
+Profile = Annotated[str | None, typer.Option(help="One of the scenario's profiles.")]
+Resume = Annotated[bool, typer.Option(help="Continue the run in --out.")]
+RayAddress = Annotated[str | None, typer.Option(help="Join this Ray cluster.")]
+FailIf = Annotated[
+    list[str] | None, typer.Option(help="Exit with 1 if a score is beyond a bound: 'psnr>20'.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")]
