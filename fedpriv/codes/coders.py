@@ -154,7 +154,7 @@ def conv_decoder(shapes: Sequence[tuple[int, ...]], width: int) -> nn.Module:
     flat = len(back[0]) == 2
     conv, norm = (nn.Conv1d, nn.BatchNorm1d) if flat else (nn.Conv2d, nn.BatchNorm2d)
     maps = back[0][0]
-    only = width if len(back) == 2 else 1  # a single stage must be wide itself
+    only = width if len(back) == 2 else 1  # with a single stage, that stage has the width
     for after in back[1:]:
         last = after == back[-1]
         out = max(after[0], maps) * only if last else after[0] * width

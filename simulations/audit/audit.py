@@ -26,8 +26,8 @@ from fedpriv.simulations.judging.gate import check_gates
 from fedpriv.strategies.catalogue import row_of
 from fedpriv.tables import Row
 
-# The shares of the time after which training, the battery and the defences end; then the page is
-# written.
+# Training, the battery and the defences each end after this part of the time. The rest is for the
+# page.
 TRAINING, BATTERY, LADDER = 0.3, 0.5, 0.95
 WORDS = {True: "passes", False: "falls", None: "undecided"}
 
@@ -171,7 +171,7 @@ def train(work: Audit) -> None:
     )
     work.rounds = work.folder.last_round()["round"]
     if not work.rounds:
-        work.folder.keep_rounds(0)  # no line yet: a page can be made of it all the same
+        work.folder.keep_rounds(0)  # an empty file: a page can be made of a run without rounds
     if work.rounds < rounds and work.going_on():
         work.tell(f"training ends after round {work.rounds}: its share of the time is used up")
 

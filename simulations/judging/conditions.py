@@ -43,7 +43,7 @@ class Condition:
     holds: Callable[[Scenario], bool]
     gives: Callable[[Scenario, RunFolder | None], Given] = lambda scenario, folder: Given()
     provides: tuple[str, ...] = ()
-    in_evidence: bool = False  # the attack itself sees better, on the evidence, whether it holds
+    in_evidence: bool = False  # only the evidence shows whether it holds, and the attack looks
 
 
 def masks(scenario: Scenario) -> bool:

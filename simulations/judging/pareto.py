@@ -34,7 +34,7 @@ class Point:
     run: str
     plugins: str
     accuracy: float
-    accuracy_shared: float  # where new samples are shared too, and carry the noise
+    accuracy_shared: float  # of new samples that are shared like the others, noise included
     mse: float
     attack: str
     front: bool = False

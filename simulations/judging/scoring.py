@@ -20,7 +20,7 @@ from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import dataset_of, test_samples
 from fedpriv.tables import Row
 
-BLIND = "-blind"  # what a metric's column ends in that holds the blind guess's value
+BLIND = "-blind"  # the end of the name of a column with a blind guess's values
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from fedpriv.simulations.search.subject import Subject
 from fedpriv.state import State
 from fedpriv.tables import Row, write_table
 
-POINTS = 100  # of a curve, at most
-EVER = 1e6  # gigabytes: no attack is cut into chunks
+POINTS = 100  # at most so many of a curve are drawn
+EVER = 1e6  # gigabytes: so much that no attack is cut into chunks
 Curves = dict[str, Tensor]  # by policy: (evaluations, layers)
 
 

@@ -175,7 +175,7 @@ def search_policies(
             "seconds-model": round(ready - started, 2),
             "seconds-search": round(ended - ready, 2),
             "seconds-per-candidate": round((ended - ready) / len(found.candidates), 3),
-            "scores": len(journal) - known,  # which those seconds bought; the rest was known
+            "scores": len(journal) - known,  # new ones; the others were in the journal
         },
     )
     result.save(places.out)
@@ -200,7 +200,7 @@ def shown_curves(scorer: Scorer, found: PolicySet, images: int = 16) -> dict[str
     }
 
 
-# More candidates, another number to keep or another rule of the race leave the scores as they are.
+# Settings that change which candidates are scored or kept, but no score.
 NOT_DECISIVE = ("candidates", "keep", "threshold", "quantile", "evolve", "race", "doubts")
 
 

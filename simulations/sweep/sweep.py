@@ -33,7 +33,7 @@ from fedpriv.tables import Row, rows_in
 
 log = logging.getLogger(__name__)
 Tell = Callable[[int, int, str], None]  # cells done, cells in all, the last one
-LOOK, GRACE = 0.5, 20.0  # seconds between two looks, and for work that is asked to end
+LOOK, GRACE = 0.5, 20.0  # seconds between two looks, and those that work under way has to end
 NOT_DONE = "not done yet"  # the error of a cell that has no result
 
 

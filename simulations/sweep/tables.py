@@ -16,7 +16,7 @@ from fedpriv.tables import Row
 
 DISTANCES = {distance.kind: distance.column for distance in distances()}
 MAIN = next(iter(DISTANCES))  # the reconstruction of samples
-STRONGEST = "strongest"  # of every value the attack that came nearest
+STRONGEST = "strongest"  # stands for the best attack on each value of a defence
 EQUAL_M = f"cap-{MAIN}-at-equal-m"
 
 
