@@ -16,7 +16,8 @@ from fedpriv.sweepfolder import SweepFolder
 
 ROOT = Path(__file__).resolve().parents[2]
 FOREVER = 10**9
-PATIENCE = 60  # seconds: work that is not told to stop would take hours
+PATIENCE = 180  # seconds, for a busy machine: work that is not told to stop would take hours
+pytestmark = pytest.mark.timeout(600)
 
 # A shell that starts jobs in the background makes them ignore SIGINT, and children inherit that.
 START = """

@@ -40,7 +40,7 @@ def test_a_signal_ends_the_command_and_the_run_goes_on(federation, tmp_path, gat
     try:
         until(lambda: RunFolder(place).rounds() or process.poll() is not None)
         os.killpg(process.pid, signal.SIGINT)
-        said, _ = process.communicate(timeout=60)
+        said, _ = process.communicate(timeout=180)
         assert process.returncode == code, said
         assert "goes on without this command" in said and "--resume" in said
         (going,) = [run for run in federation.control().runs() if run.run not in before]
