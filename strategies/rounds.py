@@ -87,7 +87,12 @@ class Federated:
         A strategy may have several exchanges in a round: each is sent, screened and aggregated,
         then `configure_more` gives the next.
         """
-        self.roster.nodes(self.grid)
+        try:
+            self.roster.nodes(self.grid)
+        except WorkFailed:  # a grid that is to stop asks nobody, so that nobody answers
+            if self.going_on():
+                raise
+            return None
         seed_everything(seed_of(self.seed, "server", server_round))  # Flower samples globally
         record: Record = {"round": server_round, "asked": 0, "clients": 0, "failed": []}
         record |= {"bytes-down": 0, "bytes-up": 0}
