@@ -1,6 +1,4 @@
-"""ATTACKS: one registry for updates, codes and models; scenarios, the command line and reports use
-these names.
-"""
+"""ATTACKS: the names people type, in one registry for updates, codes and models."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -212,8 +212,7 @@ def scores(x: Tensor, truth: Tensor, data: Dataset) -> Tensor:
 
 
 def strength(name: str, data: Dataset, count: int) -> list[dict[str, object]]:
-    """PSNR and CPU seconds per image over both weight seeds: the loop, ours alike, ours at its
-    strongest.
+    """PSNR and CPU seconds an image over both weight seeds: the loop, ours alike, ours at its best.
 
     `than the loop` is the mean difference with its 95 % interval (normal, over images). The loop
     runs once more with as many iterations as the strongest attack's time allows.

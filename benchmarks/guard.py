@@ -1,5 +1,4 @@
-"""The guard against every malicious server, and over honest rounds: how often it is right, as a
-table.
+"""How often the guard is right, against every malicious server and over honest rounds.
 
     python benchmarks/guard.py --rounds 50 --out guard.json
 

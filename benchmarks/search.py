@@ -58,9 +58,7 @@ class Clock:
 
 
 def one_at_a_time(scorer: Scorer, policy: Policy, images: int) -> list[float]:
-    """S_pri's terms as they are written down: a gradient for each image and each point (ATS
-    eq. 7).
-    """
+    """S_pri's terms as written: a gradient for each image and each point (ATS eq. 7)."""
     model = scorer.semi_trained.requires_grad_(True)
     parameters = list(model.parameters())
 

@@ -1,5 +1,4 @@
-"""Client updates per second and overhead per message: a plain loop, `inline`, `ray`, and stock
-Flower.
+"""Client updates a second: a plain loop, `inline`, `ray`, and stock Flower.
 
 Everything runs in one process tree, one after another, on quickstart's model and data. A "plain
 loop" is what one would write without a federation: load the state, train, average. Times are per

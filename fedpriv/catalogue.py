@@ -113,7 +113,7 @@ METRICS: Registry[Metric] = Registry(
             "ARS sect. 5.1.3",
         ),
         "relative-error": Entry(
-            fixed(Metric(relative_error, "low", said="relative error")),
+            fixed(Metric(relative_error, "low", said="relative error", cap="reconstruction")),
             "‖x* − x‖ / ‖x‖; SPN writes rMSE",
             "SPN sect. 4.1",
         ),
@@ -135,7 +135,7 @@ METRICS: Registry[Metric] = Registry(
             "ATS eq. 2",
         ),
         "label-hit": Entry(
-            fixed(Metric(hit, "high", of="labels", said="labels recovered")),
+            fixed(Metric(hit, "high", of="labels", said="labels recovered", cap="membership")),
             "the label is right",
             "SPN sect. 4.1",
         ),
@@ -145,7 +145,7 @@ METRICS: Registry[Metric] = Registry(
             "SPN theorem 2.2",
         ),
         "traced-hit": Entry(
-            fixed(Metric(hit, "high", of="owner", said="owners found")),
+            fixed(Metric(hit, "high", of="owner", said="owners found", cap="tracing")),
             "the nearest reconstruction is its owner's",
             "SPN alg. 6",
         ),

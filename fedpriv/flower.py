@@ -72,8 +72,8 @@ if TYPE_CHECKING:
         validate_and_resolve_root_certificates as validate_and_resolve_root_certificates,
     )
     from flwr.superlink.cli.flower_superlink import flower_superlink as flower_superlink
-    from flwr.supernode.cli.flower_supernode import flower_supernode as flower_supernode
     from flwr.superlink.grid import HttpGrid as HttpGrid
+    from flwr.supernode.cli.flower_supernode import flower_supernode as flower_supernode
     from flwr.supernode.runtime import run_clientapp as run_clientapp
 
 PRIVATE = {

@@ -136,9 +136,7 @@ class Registry(Mapping[str, Entry[T]]):
         return self.row(build, " ".join(said_first.split()), **said)
 
     def build(self, name: str, options: Mapping[str, Any] | None = None, **given: Any) -> T:
-        """The thing called `name`, from options as typed; `given` are arguments people do not
-        type.
-        """
+        """The thing called `name`, from options as typed; nobody types the arguments `given`."""
         row = self[name]
         for key in given.keys() - accepted(row.build, given):
             raise BadOption(

@@ -20,9 +20,7 @@ def seed_of(seed: int, *names: object) -> int:
 
 
 def generator(seed: int, *names: object) -> torch.Generator:
-    """A torch generator for the stream `names` of `seed`: `generator(7, "client", 3, "round",
-    1)`.
-    """
+    """A torch generator for a stream of `seed`, by its names: `generator(7, "client", 3)`."""
     return torch.Generator().manual_seed(seed_of(seed, *names))
 
 

@@ -6,7 +6,7 @@ import json
 import shutil
 import time
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -270,6 +270,18 @@ class RunFolder:
         return found or read_json(self.path / "preflight.json", [])  # its name before 0.2
 
     # What a run, an audit or a comparison ends in.
+
+    @property
+    def gates_file(self) -> Path:
+        return self.path / "gates.json"
+
+    def write_gates(self, gates: Iterable[str]) -> None:
+        """The gates that judge this folder, `psnr>20`, those of the command line included."""
+        write_text(self.gates_file, json.dumps(list(gates)) + "\n")
+
+    def gates(self) -> list[str] | None:
+        """The gates that judged this folder; None when nothing was judged yet."""
+        return read_json(self.gates_file, []) if self.gates_file.exists() else None
 
     @property
     def verdict_file(self) -> Path:

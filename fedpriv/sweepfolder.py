@@ -23,8 +23,14 @@ class SweepFolder(RunFolder):
     def exists(self) -> bool:
         return self.results_file.exists()
 
+    @property
+    def stop_file(self) -> Path:
+        """Is there when the cells under way are to stop."""
+        return self.path / "stop"
+
     def begin(self, scenario: Scenario, resume: bool) -> None:
         """Write down what is swept; BadFolder when the folder holds another sweep."""
+        self.stop_file.unlink(missing_ok=True)
         if not self.scenario_file.exists():
             self.write_settings(scenario)
             return

@@ -1,6 +1,4 @@
-"""Tables as CSV files: one spelling of every column, and the names that columns had in earlier
-versions.
-"""
+"""Tables as CSV files: one spelling of every column, also of those that once had other names."""
 
 import csv
 import io
@@ -65,6 +63,14 @@ def read_table(path: Path) -> "pd.DataFrame":
         if name in frame:
             frame[name] = frame[name].fillna("").astype(str)
     return frame
+
+
+def rows_in(frame: "pd.DataFrame") -> list[Row]:
+    """The rows of a table, each with the columns that it has a value for."""
+    return [
+        {str(key): value for key, value in row.items() if value == value}  # not nan
+        for row in frame.to_dict("records")
+    ]
 
 
 def _short(value: Any) -> Any:

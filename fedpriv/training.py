@@ -1,5 +1,6 @@
 """Fit and evaluate a plain supervised model (ARS eq. 6, ARL eq. 6, RAN eq. 2)."""
 
+import math
 from collections.abc import Callable, Iterator
 
 import torch
@@ -8,7 +9,7 @@ from torch.nn.functional import cross_entropy
 
 from fedpriv.eager import skip_compiler
 from fedpriv.errors import BadOption, WorkFailed
-from fedpriv.progress import Progress, go_on
+from fedpriv.progress import Progress, Told, go_on
 from fedpriv.rng import Source, draws
 
 Normalise = Callable[[Tensor], Tensor]
@@ -70,14 +71,15 @@ def fit(
 
     `y` is whatever `loss(model(x), y)` compares with: labels, or x itself for an autoencoder.
     `draw` decides the order of the samples: same generator, same weights. `progress` is asked after
-    every epoch whether to go on.
+    every batch whether to go on; it is told the loss of the last whole epoch.
     """
     skip_compiler()
     if len(x) != len(y) or not len(x):
         raise BadOption(f"fit needs as many targets as samples, and some: got {len(x)}, {len(y)}.")
     device = next(p.device for p in model.parameters())
     stepper = optimizer(model.parameters(), lr=lr)
-    history = []
+    history: list[float] = []
+    told, done = Told(progress), 0
     model.train()
     for epoch in range(epochs):
         total = torch.zeros((), device=device)
@@ -87,12 +89,13 @@ def fit(
             value.backward()
             stepper.step()
             total += value.detach() * len(indices)
+            done += len(indices)
+            if not told(done / (epochs * len(x)), history[-1] if history else math.nan):
+                return history
         history.append(float(total) / len(x))
         if not torch.isfinite(total):
             raise WorkFailed(
                 f"Training diverged in epoch {epoch + 1}: the loss is {history[-1]}. "
                 f"Lower the learning rate, now {lr}."
             )
-        if not progress((epoch + 1) / epochs, history[-1]):
-            break
     return history

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from rich.console import Console
 
-from fedpriv.errors import BadOption
+from fedpriv.errors import BadOption, Interrupted
 from fedpriv.report.about_runs import all_scores
-from fedpriv.report.leakage import measures
+from fedpriv.report.leakage import deciding
 from fedpriv.report.page import page_of
 from fedpriv.report.reading import Run, read_material
 from fedpriv.report.verdict import Verdict, verdict_of_runs
 from fedpriv.runfolder import RunFolder, new_folder
 from fedpriv.scenario import Scenario, from_tables, merged, parsed_setting, read
+from fedpriv.simulations.stopping import stoppable
 from fedpriv.simulations.variants import nested
 
 if TYPE_CHECKING:
@@ -63,8 +64,8 @@ class RunResult:
     @property
     def verdict(self) -> Verdict:
         runs, scores = self.runs, self.scores
-        gate = next((run.scenario.gate for run in runs if run.scenario.gate), {})
-        return verdict_of_runs(runs, scores, next(iter(measures(scores, gate)), None))
+        gates = next((run.gates for run in runs if run.gates), [])
+        return verdict_of_runs(runs, scores, deciding(scores, gates))
 
     @property
     def report(self) -> Path:
@@ -128,15 +129,27 @@ def run(
     chosen = scenario_of(scenario, settings, profile)
     place = RunFolder(Path(out)) if out is not None else new_folder(chosen.name)
     console = Console(file=sys.stderr, quiet=quiet)
-    run_all(
-        chosen,
-        place,
-        lambda: show_on(console),
-        resume=resume,
-        ray_address=ray_address,
-        insecure_ray=insecure_ray,
-    )
+    with stoppable() as progress:
+        found = run_all(
+            chosen,
+            place,
+            lambda: show_on(console),
+            resume=resume,
+            ray_address=ray_address,
+            insecure_ray=insecure_ray,
+            progress=progress,
+        )
+    check_whole(found["partial"], place.path)
     return RunResult(place.path)
+
+
+def check_whole(partial: bool, folder: Path) -> None:
+    """Interrupted when work was cut short: a part of a result must not pass for all of it."""
+    if partial:
+        raise Interrupted(
+            f"Interrupted; what was found so far is kept in '{folder}'. Give out='{folder}' and "
+            "resume=True to go on."
+        )
 
 
 def load(folder: Path | str) -> RunResult:
@@ -181,7 +194,7 @@ def audit(
     Returns:
         What `verdict.json` holds: `passed`, `gates`, `attacked` and `crossed` (numbers of scores),
         `clients` (a verdict for each), `defences` (what was tried), `cheapest`, `left-out`,
-        `minutes` and `report` (the page).
+        `interrupted`, `minutes` and `report` (the page).
 
     Example:
         >>> from fedpriv import audit
@@ -195,7 +208,16 @@ def audit(
     chosen = scenario_of(scenario, settings, profile)
     place = RunFolder(Path(out)) if out is not None else new_folder(f"audit-{chosen.name}")
     console = Console(file=sys.stderr, quiet=quiet)
-    return audited(chosen, place, minutes=minutes, fail_if=fail_if, resume=resume, console=console)
+    with stoppable() as progress:
+        return audited(
+            chosen,
+            place,
+            minutes=minutes,
+            fail_if=fail_if,
+            resume=resume,
+            console=console,
+            progress=progress,
+        )
 
 
 def sweep(
@@ -236,14 +258,18 @@ def sweep(
 
     chosen = scenario_of(scenario, settings, profile)
     place = Path(out) if out is not None else new_folder(chosen.name).path
-    return swept(
-        chosen,
-        SweepFolder(place),
-        resume=resume,
-        ray_address=ray_address,
-        insecure_ray=insecure_ray,
-        workers=workers,
-    )
+    with stoppable() as progress:
+        found = swept(
+            chosen,
+            SweepFolder(place),
+            resume=resume,
+            ray_address=ray_address,
+            insecure_ray=insecure_ray,
+            workers=workers,
+            progress=progress,
+        )
+    check_whole(found["partial"], place)
+    return found
 
 
 def attack(
@@ -298,12 +324,14 @@ def attack(
     else:
         recording, place = of_stranger(where, model, facts_from(lines)), RunFolder(where.parent)
     chosen = [Attack(name=name, victims=victims, options=options or {}) for name in attacks]
-    return scored_claims(
-        recording,
-        chosen,
-        RunFolder(Path(out)) if out is not None else place,
-        truth_of=truths_in(Path(truth)) if truth is not None else None,
-    )
+    with stoppable() as progress:
+        return scored_claims(
+            recording,
+            chosen,
+            RunFolder(Path(out)) if out is not None else place,
+            truth_of=truths_in(Path(truth)) if truth is not None else None,
+            progress=progress,
+        )
 
 
 def scenario_of(

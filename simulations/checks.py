@@ -8,13 +8,14 @@ from fedpriv.attacks.catalogue import ATTACKS
 from fedpriv.clients.catalogue import check_plugins, plugin_of, plural
 from fedpriv.errors import BadOption, BadScenario
 from fedpriv.evidence.claims import CLAIMS
+from fedpriv.metrics.gates import Gate, gates_of
 from fedpriv.registry import FOREIGN, said
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.binding import bound, nearest
 from fedpriv.scenario.built import dataset_of, device_of, model_of, shares_of
 from fedpriv.scenario.sections import Attack
 from fedpriv.simulations.judging.conditions import conditions_of, row_of, why_not
-from fedpriv.simulations.judging.gate import Gate, check_gates, gates_of
+from fedpriv.simulations.judging.gate import check_gates
 from fedpriv.simulations.judging.knowledge import check_curious
 from fedpriv.strategies.catalogue import row_of as strategy_row
 from fedpriv.strategies.catalogue import strategy_of
@@ -74,9 +75,7 @@ def check_model(scenario: Scenario) -> None:
 
 
 def check_exposed(trained: Scenario, exposed: Scenario, attacks: Iterable[Attack]) -> None:
-    """A cell of a sweep or an audit: the federation that is trained, and the round that is
-    attacked.
-    """
+    """A cell of a sweep or an audit: the federation that is trained, and the exposed round."""
     if strategy_row(trained).reply == "nothing":
         raise BadScenario(
             f"Strategy '{trained.federation.strategy}' shares nothing: there is nothing to attack."
@@ -95,8 +94,7 @@ def check_attacks(scenario: Scenario, attacks: Iterable[Attack]) -> None:
         if reply != "nothing" and row.sees not in (reply, "models"):
             raise BadScenario(
                 f"[[attacks]] '{attack.name}' looks at {plural(row.sees)}, and strategy "
-                f"'{strategy}' "
-                f"shares {plural(reply)}; choose from: {', '.join(fitting(reply))}."
+                f"'{strategy}' shares {plural(reply)}; choose from: {', '.join(fitting(reply))}."
             )
         if row.claims not in CLAIMS:
             raise BadScenario(
@@ -110,8 +108,7 @@ def check_attacks(scenario: Scenario, attacks: Iterable[Attack]) -> None:
         if not any(attack.wants(server_round, last) for server_round in range(1, last + 1)):
             raise BadScenario(
                 f"[[attacks]] '{attack.name}' wants rounds {attack.rounds!r}, but the federation "
-                "has "
-                f"rounds 1 to {last}."
+                f"has rounds 1 to {last}."
             )
 
 

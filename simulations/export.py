@@ -1,6 +1,4 @@
-"""A finished run as TensorBoard events or as an MLflow run: scalars, parameters, pictures, the
-report.
-"""
+"""A finished run as TensorBoard events or as an MLflow run."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -44,9 +42,7 @@ def to_tensorboard(folder: Path, out: Path) -> list[Path]:
 
 
 def to_mlflow(folder: Path, uri: str, experiment: str = "fedpriv") -> list[str]:
-    """Log every run in `folder` to a tracking store, a folder or an address; the ids of the new
-    runs.
-    """
+    """Log every run in `folder` to a tracking store, a folder or an address; the new runs' ids."""
     try:
         from mlflow import MlflowClient
         from mlflow.exceptions import MlflowException

@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fedpriv.lock import alone
+from fedpriv.metrics.gates import Gate, gates_of
+from fedpriv.progress import Progress, Told, go_on
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
 from fedpriv.simulations.checks import check
@@ -11,8 +13,6 @@ from fedpriv.simulations.federation.follow import following
 from fedpriv.simulations.federation.progress import Show
 from fedpriv.simulations.federation.run import deliberate_threads, simulate
 from fedpriv.simulations.judging.attacking import Tell, silent
-from fedpriv.simulations.judging.gate import Gate
-from fedpriv.simulations.stopping import stoppable
 from fedpriv.simulations.variants import variants_of
 
 if TYPE_CHECKING:
@@ -30,12 +30,15 @@ def run_all(
     insecure_ray: bool = False,
     gates: Sequence[Gate] | None = None,
     tell: Tell = silent,
+    progress: Progress = go_on,
 ) -> dict[str, Any]:
     """Every variant in its folder; what came of each, by name.
 
-    `partial` is true when Ctrl-C cut attacks short: then later variants are left out.
+    `partial` is true when `progress` cut training or attacks short: then later variants are left
+    out.
     """
     deliberate_threads()
+    told = Told(progress)
     rows: dict[str, Any] = {}
     variants = list(variants_of(scenario))
     for _, variant in variants:
@@ -43,25 +46,23 @@ def run_all(
         check(variant, gates if variant.attacks else ())
     for name, variant in variants:
         place = folder.below(name) if name else folder
-        going_on = resume and place.scenario_file.exists()
-        try:
-            with following(place, variant):
-                simulate(
-                    variant,
-                    place,
-                    show(),
-                    resume=going_on,
-                    ray_address=ray_address,
-                    insecure_ray=insecure_ray,
-                )
-        except KeyboardInterrupt:
-            if not rows:
-                raise
-            return concluded(folder, rows) | {"partial": True}  # what the variants before gave
+        again = resume and place.scenario_file.exists()
+        with following(place, variant, told):
+            simulate(
+                variant,
+                place,
+                show(),
+                resume=again,
+                ray_address=ray_address,
+                insecure_ray=insecure_ray,
+                progress=told,
+            )
         rows[name] = {"folder": str(place.path), "rounds": place.rounds()}
-        if judge(rows[name], place, variant, tell, gates or ()):
+        if not told.stopped:
+            judge(rows[name], place, variant, tell, gates, progress=told)
+        if told.stopped:
             break
-    return concluded(folder, rows)
+    return concluded(folder, rows, told.stopped)
 
 
 def judge(
@@ -69,36 +70,38 @@ def judge(
     place: RunFolder,
     scenario: Scenario,
     tell: Tell = silent,
-    gates: Sequence[Gate] = (),
+    gates: Sequence[Gate] | None = None,
     truth_of: "TruthOf | None" = None,
-) -> bool:
-    """Put what attacks found into a variant's result; whether they were cut short."""
+    progress: Progress = go_on,
+) -> None:
+    """Put what attacks found into a variant's result; `gates` are the scenario's by default."""
     from fedpriv.simulations.judging.judge import judged  # pandas, when training is over
 
-    with stoppable() as progress:
-        found = judged(
-            place,
-            scenario,
-            truth_of=truth_of,
-            metrics=[gate.metric for gate in gates],
-            tell=tell,
-            progress=progress,
-        )
+    gates = gates_of(scenario.gate) if gates is None else gates
+    place.write_gates(map(str, gates))
+    found = judged(
+        place,
+        scenario,
+        truth_of=truth_of,
+        metrics=[gate.metric for gate in gates],
+        tell=tell,
+        progress=progress,
+    )
     result |= found.plain()
-    return found.partial
 
 
-def concluded(folder: RunFolder, rows: dict[str, Any]) -> dict[str, Any]:
-    """The summary of variants that share codes, and the page."""
+def concluded(folder: RunFolder, rows: dict[str, Any], stopped: bool = False) -> dict[str, Any]:
+    """The summary of variants that share codes, and the page of those that have a round."""
     from fedpriv.report.page import write_report
     from fedpriv.simulations.judging.summary import write_summary
 
-    summary = write_summary(folder, rows)
-    report = str(write_report([folder.path]))
+    ended = {name: row for name, row in rows.items() if row["rounds"]}
+    summary = write_summary(folder, ended) if ended else []
+    report = str(write_report([folder.path])) if ended else ""
     return {
         "folder": str(folder.path),
         "rows": rows,
         "summary": summary,
         "report": report,
-        "partial": any(row.get("partial") for row in rows.values()),
+        "partial": stopped or any(row.get("partial") for row in rows.values()),
     }

@@ -1,6 +1,4 @@
-"""Every registry by the word that `fedpriv list` takes, which is also the end of its entry-point
-group.
-"""
+"""Every registry by the word that `fedpriv list` takes, which also ends its entry-point group."""
 
 from functools import cache
 from typing import Any

@@ -1,6 +1,4 @@
-"""The ServerApp of `flwr run .`: train, then attack, judge and write the page as `fedpriv run`
-does.
-"""
+"""The ServerApp of `flwr run .`: it trains, attacks, judges and writes the page."""
 
 import logging
 import os
@@ -11,15 +9,16 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedpriv.evidence.truth import TRUTH_VARIABLE
+from fedpriv.metrics.gates import gates_of
 from fedpriv.runfolder import RunFolder, new_folder
 from fedpriv.scenario import Scenario
 from fedpriv.simulations.checks import check
 from fedpriv.simulations.federation.cluster import is_running
 from fedpriv.simulations.federation.ray_token import is_closed
 from fedpriv.simulations.judging.gate import check as check_gates
-from fedpriv.simulations.judging.gate import gates_of
 from fedpriv.simulations.judging.recordings import truths_in
 from fedpriv.simulations.pipeline import concluded, judge
+from fedpriv.simulations.stopping import stoppable
 from fedpriv.strategies.app import server_app
 
 log = logging.getLogger(__name__)
@@ -44,7 +43,10 @@ def main(grid: Grid, context: Context) -> None:
     kept = os.environ.get(TRUTH_VARIABLE)
     since = folder.scenario_file.stat().st_mtime
     truth_of = truths_in(Path(kept), since) if kept else None
-    partial = judge(result, folder, scenario, truth_of=truth_of)
+    with stoppable() as progress:
+        judge(result, folder, scenario, truth_of=truth_of, progress=progress)
     log.warning("report: %s", concluded(folder, {"": result})["report"])
     failed = [failure["attack"] for failure in result.get("attacks-failed", [])]
-    check_gates(gates_of(scenario.gate), result.get("scores", []), partial, failed)
+    check_gates(
+        gates_of(scenario.gate), result.get("scores", []), bool(result.get("partial")), failed
+    )

@@ -1,17 +1,31 @@
-"""Ctrl-C: asks long work to stop and keep what it has; a second one ends it at once."""
+"""Ctrl-C and SIGTERM ask long work to stop and keep what it has; a second one ends it at once."""
 
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 
 from fedpriv.progress import Progress, go_on
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@dataclass(frozen=True)
+class UntilFile:
+    """A progress that says stop once a file is there. Work in other processes is told so."""
+
+    path: Path
+
+    def __call__(self, part: float, loss: float) -> bool:
+        return not self.path.exists()
+
 
 @contextmanager
 def stoppable() -> Iterator[Progress]:
-    """A progress that says stop after Ctrl-C, while the block lasts.
+    """A progress that says stop once a signal has come, while the block lasts.
 
     Only the main thread hears of signals; in another one nothing is changed.
     """
@@ -25,8 +39,9 @@ def stoppable() -> Iterator[Progress]:
             raise KeyboardInterrupt
         asked.set()
 
-    before = signal.signal(signal.SIGINT, handler)
+    before = {number: signal.signal(number, handler) for number in SIGNALS}
     try:
         yield lambda part, loss: not asked.is_set()
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handled in before.items():
+            signal.signal(number, handled)

@@ -16,15 +16,17 @@ from fastapi.responses import FileResponse, HTMLResponse
 
 from fedpriv.errors import BadFolder, BadOption
 from fedpriv.metrics.images import CEILING
-from fedpriv.report.leakage import measures
+from fedpriv.report.leakage import deciding
+from fedpriv.report.reading import gates_in
+from fedpriv.report.verdict import worst_measure
 from fedpriv.runfolder import RunFolder
 from fedpriv.sweepfolder import SweepFolder
 
 PICTURES = 60
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; img-src 'self' data:; style-src "
-    "'unsafe-inline'; "
-    "script-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; form-action 'none'",
+    "Content-Security-Policy": "default-src 'none'; img-src 'self' data:; "
+    "style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
@@ -128,7 +130,7 @@ def _scores(run: RunFolder) -> dict[str, float]:
         scores = run.scores()
     except BadFolder:
         return {}
-    what = next(iter(measures(scores)), None)
+    what = worst_measure(scores, deciding(scores, gates_in(run)))
     if what is None or "node" not in scores.columns:
         return {}
     groups = scores.groupby("node")[what.name]

@@ -133,6 +133,7 @@ def server_app(listener: Listener | None = None, *, simulated: bool = False) -> 
             min_clients=scenario.federation.min_clients,
             timeout=scenario.federation.timeout,
             on_round=on_round,
+            going_on=listener.going_on if listener else lambda: True,
         ).run(state, range(done + 1, last + 1))
 
     return app

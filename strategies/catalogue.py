@@ -1,13 +1,14 @@
-"""STRATEGIES: the names people type."""
+"""STRATEGIES: the names people type. How clients share by each is in `fedpriv.scenario.sharing`."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
-from typing import Literal
 
 from flwr.serverapp.strategy import Strategy
 
-from fedpriv.registry import Entry, Registry
+from fedpriv.registry import Registry
 from fedpriv.scenario import Scenario
+from fedpriv.scenario.sharing import SHARING, StrategyRow
 from fedpriv.strategies.fedavg import FedAvg
 from fedpriv.strategies.representation import RepresentationSharing
 from fedpriv.strategies.roster import Roster
@@ -16,56 +17,32 @@ from fedpriv.strategies.standalone import Standalone
 from fedpriv.strategies.user_privacy import UserLevel
 from fedpriv.strategies.vertical import VerticalSharing
 
-
-@dataclass(frozen=True)
-class StrategyRow(Entry[Strategy]):
-    """A row of STRATEGIES: what a reply is, how many clients work at a time, whether replies add
-    up.
-
-    `reply` "update" is a model or its change, "codes" are representations of samples, "nothing"
-    means that clients keep what they learn. `summable` replies can be hidden in a sum (secure
-    aggregation).
-    """
-
-    reply: Literal["update", "codes", "nothing"] = "update"
-    one_at_a_time: bool = False
-    summable: bool = False
-
-
+ROWS: dict[str, tuple[Callable[..., Strategy], str, str]] = {
+    "fedavg": (FedAvg, "the mean of client updates", "SPN alg. 2-3"),
+    "round-robin": (RoundRobin, "one client a round, in turn", "SPN alg. 4"),
+    "standalone": (Standalone, "nobody shares: the floor", "SPN fig. 7"),
+    "user-dp-server": (
+        partial(UserLevel, by_clients=False),
+        "user-level DP: the server clips and adds noise",
+        "McMahan 2018",
+    ),
+    "user-dp-client": (
+        partial(UserLevel, by_clients=True),
+        "user-level DP: clients clip, the server adds noise",
+        "McMahan 2018",
+    ),
+    "user-dp-adaptive": (
+        partial(UserLevel, by_clients=True, adaptive=True, clipping_norm=0.1),
+        "as user-dp-client with an adaptive norm",
+        "Andrew 2021",
+    ),
+    "representation": (RepresentationSharing, "codes of one encoder, pooled", "ARS sect. 3.3"),
+    "vertical": (VerticalSharing, "columns, encoded and put together", "ARS sect. 4.4.2"),
+}
 STRATEGIES: Registry[Strategy] = Registry(
     "strategy",
     "strategies",
-    {
-        "fedavg": StrategyRow(FedAvg, "the mean of client updates", "SPN alg. 2-3", summable=True),
-        "round-robin": StrategyRow(
-            RoundRobin, "one client a round, in turn", "SPN alg. 4", one_at_a_time=True
-        ),
-        "standalone": StrategyRow(
-            Standalone, "nobody shares: the floor", "SPN fig. 7", reply="nothing"
-        ),
-        "user-dp-server": StrategyRow(
-            partial(UserLevel, by_clients=False),
-            "user-level DP: the server clips and adds noise",
-            "McMahan 2018",
-        ),
-        "user-dp-client": StrategyRow(
-            partial(UserLevel, by_clients=True),
-            "user-level DP: clients clip, the server adds noise",
-            "McMahan 2018",
-            summable=True,
-        ),
-        "user-dp-adaptive": StrategyRow(
-            partial(UserLevel, by_clients=True, adaptive=True, clipping_norm=0.1),
-            "as user-dp-client with an adaptive norm",
-            "Andrew 2021",
-        ),
-        "representation": StrategyRow(
-            RepresentationSharing, "codes of one encoder, pooled", "ARS sect. 3.3", reply="codes"
-        ),
-        "vertical": StrategyRow(
-            VerticalSharing, "columns, encoded and put together", "ARS sect. 4.4.2", reply="codes"
-        ),
-    },
+    {name: StrategyRow(*row, **asdict(SHARING[name])) for name, row in ROWS.items()},
     StrategyRow,
 )
 

@@ -1,5 +1,4 @@
-"""The rounds of a federation: send, wait, leave out what is unusable, aggregate, evaluate, write
-down.
+"""The rounds of a federation: send, wait, leave out what is unusable, aggregate, evaluate.
 
 Flower's own `Strategy.start` cannot begin at round k and ends the run at the first reply that does
 not fit; everything else is asked of the strategy by Flower's own hooks.
@@ -38,6 +37,9 @@ class Listener(Protocol):
     def on_round(self, record: Record, state: State) -> bool:
         """A round ended, its checkpoint is not written yet; the answer is whether to go on."""
 
+    def going_on(self) -> bool:
+        """Asked within a round: whether to go on. If not, the round is given up."""
+
 
 @dataclass(frozen=True)
 class Federated:
@@ -51,6 +53,7 @@ class Federated:
     min_clients: int = 1
     timeout: float | None = None
     on_round: Callable[[Record, State], bool] = field(default=lambda record, state: True)
+    going_on: Callable[[], bool] = field(default=lambda: True)
 
     @property
     def shares(self) -> bool:
@@ -59,34 +62,42 @@ class Federated:
     def run(self, state: State, rounds: Iterable[int]) -> State:
         """The state after the rounds, or after the one at which `on_round` said stop.
 
+        A round within which `going_on` says stop is given up: nothing of it is in the state.
         WorkFailed when too few clients answer.
         """
         idle = 0
         for server_round in rounds:
             started = time.monotonic()
-            state, record = self.one(server_round, state)
+            done = self.one(server_round, state)
+            if done is None:
+                break
+            state, record = done
             enough = record["clients"] >= min(self.min_clients, record["asked"])
             idle = 0 if enough else idle + 1
             record["seconds"] = round(time.monotonic() - started, 4)
             patience = (getattr(part, "patience", 1) for part in (self.strategy, self.grid))
             if idle >= max(patience):
                 raise WorkFailed(
-                    f"Round {server_round}: {record['clients']} of {record['asked']} clients gave "
-                    "a "
-                    f"usable answer, {self.min_clients} are needed. "
+                    f"Round {server_round}: {record['clients']} of {record['asked']} clients "
+                    f"gave a usable answer, {self.min_clients} are needed. "
                     + " ".join(f"Client {f['client']}: {f['why']}." for f in record["failed"][:3])
                 )
             if not self.on_round(record, state):
                 break
         return state
 
-    def one(self, server_round: int, state: State) -> tuple[State, Record]:
-        """One round: the next state and its line for rounds.jsonl.
+    def one(self, server_round: int, state: State) -> tuple[State, Record] | None:
+        """One round: the next state and its line for rounds.jsonl; None when it was given up.
 
         A strategy may have several exchanges in a round: each is sent, screened and aggregated,
         then `configure_more` gives the next.
         """
-        self.roster.new_round(self.grid)
+        try:
+            self.roster.new_round(self.grid)
+        except WorkFailed:  # a grid that is to stop asks nobody, so that nobody answers
+            if self.going_on():
+                raise
+            return None
         seed_everything(seed_of(self.seed, "server", server_round))  # Flower samples globally
         record: Record = {"round": server_round, "asked": 0, "clients": 0, "failed": []}
         record |= {"bytes-down": 0, "bytes-up": 0}
@@ -97,6 +108,8 @@ class Federated:
         more = getattr(self.strategy, "configure_more", None)
         while messages:
             good = self.exchanged(messages, state if self.shares else None, record)
+            if not self.going_on():  # the grid may have come back without all replies
+                return None
             spent = [value for reply in good if (value := epsilon_in(reply)) is not None]
             claims |= claims_in(messages, good)
             aggregated, metrics = self.strategy.aggregate_train(server_round, self.evened(good))
@@ -114,7 +127,7 @@ class Federated:
             record["claimed"] = sorted(claims & record.keys())
         if odd := self.roster.told():
             record["odd"] = odd
-        return state, record
+        return (state, record) if self.going_on() else None
 
     def known(self, messages: Iterable[Message]) -> list[Message]:
         """The messages to nodes of the roster: somebody else's strategy asks whoever is there."""

@@ -54,8 +54,7 @@ def check_secagg(scenario: Scenario) -> None:
     if scenario.federation.secagg and not row_of(scenario).summable:
         raise BadScenario(
             f"federation.secagg adds up the updates of several clients, and strategy '{name}' has "
-            "no such "
-            "sum; use fedavg, or leave secagg out."
+            "no such sum; use fedavg, or leave secagg out."
         )
     if scenario.federation.secagg and scenario.federation.clients < 2:
         raise BadScenario("federation.secagg needs at least 2 clients: a sum of one hides nothing.")

@@ -10,9 +10,7 @@ from fedpriv.evidence.victims import Victims
 
 @dataclass(frozen=True)
 class Head:
-    """The gradient of the last linear layer: weight (V, C, features), bias (V, C) if there is
-    one.
-    """
+    """The last linear layer's gradient: weight (V, C, features), and bias (V, C) if it has one."""
 
     path: str
     weight: Tensor
@@ -29,9 +27,7 @@ def linear_heads(victims: Victims) -> list[str]:
 
 
 def last_biases(victims: Victims) -> Tensor | None:
-    """The bias gradients (V, C) of a convolution that gives the classes, as SqueezeNet's last one
-    does.
-    """
+    """The bias gradients (V, C) of a last convolution that gives the classes, as in SqueezeNet."""
     found = [
         path
         for path, module in victims.model.named_modules()

@@ -25,8 +25,7 @@ def solution(b: Tensor, w: Tensor) -> Tensor:
 
 
 def error_bound(b: Tensor, w: Tensor, e_b: Tensor, e_w: Tensor) -> Tensor:
-    """The bound on ‖x* − x‖/‖x‖ for a row with gradients b, w and perturbations e_b, e_w (SPN eq.
-    3).
+    """The bound of SPN eq. 3 on ‖x* − x‖/‖x‖, for gradients b, w and perturbations e_b, e_w.
 
     A single row makes B_I a multiple of the identity, whose condition number is 1. Infinite where
     ‖B⁻¹E_B‖ ≥ 1: there the theorem promises nothing. b, e_b: (…), w, e_w: (…, in).
@@ -46,16 +45,16 @@ def first_linear(model: nn.Module) -> str:
             return found
         raise BadObservation(
             f"the first layer is {type(module).__name__} '{path}'; the linear attack needs a "
-            "linear "
-            "layer with a bias there. Try 'recursive' or an inversion."
+            "linear layer with a bias there. Try 'recursive' or an inversion."
         )
     raise BadObservation("the model has no layers.")
 
 
 @dataclass(frozen=True)
 class LinearSystem:
-    """Solves ∇W = ∇b ⊗ x for one sample, by least squares over all rows (SPN eq. 2-3, theorem
-    2.2).
+    """Solves ∇W = ∇b ⊗ x for one sample, by least squares over all rows.
+
+    SPN eq. 2-3 and theorem 2.2.
     """
 
     def __call__(self, seen: Seen, progress: Progress = go_on) -> Reconstruction:

@@ -118,9 +118,7 @@ class Readout:
     def labels(
         self, victims: Victims, weights: State, path: str, x: Tensor, at: Tensor, delta: Tensor
     ) -> Tensor:
-        """The class (N,) that would leave the gradient δ seen in the part each input was read
-        from.
-        """
+        """The class (N,) whose gradient δ is the one seen in the part an input was read from."""
         model, classes, key = victims.model.eval(), victims.facts.classes, f"{path}.bias"
         free = weights[key].detach().clone().requires_grad_()
         size = victims.facts.batch_size
@@ -195,9 +193,7 @@ def solved(victims: Victims, weights: State, path: str, features: Tensor) -> Ten
 
 
 def smooth(shape: tuple[int, ...], length: float = 3.0) -> Tensor:
-    """Covariance (n, n) of pixels that are the more alike the nearer they are; channels are
-    apart.
-    """
+    """Covariance (n, n) of pixels: the nearer two are, the more alike. Channels are independent."""
     channels, height, width = shape
     rows, columns = torch.meshgrid(
         torch.arange(float(height)), torch.arange(float(width)), indexing="ij"
@@ -213,7 +209,5 @@ def read_bins() -> Readout:
 
 
 def read_rows() -> Readout:
-    """For a server that planted traps, or fishes (malicious.name = "trap-weights", "class-fishing",
-    …).
-    """
+    """For a server that planted traps or fishes, such as "trap-weights" or "class-fishing"."""
     return Readout(by_row)

@@ -1,6 +1,4 @@
-"""Recovery layer by layer from the last one back to the input (the idea of R-GAP), for one
-sample.
-"""
+"""Recovery of one sample layer by layer, from the last one back to the input (R-GAP's idea)."""
 
 import time
 from collections.abc import Callable
@@ -66,9 +64,7 @@ def as_matrix(module: nn.Module, weight: Tensor, shape: tuple[int, ...]) -> Tens
 
 
 def gradient_matrix(module: nn.Module, d: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """The weight gradient as a linear function of the input: (elements of ∇W, inputs) for dL/dz =
-    d.
-    """
+    """∇W at dL/dz = d as a linear function of the input: (elements of ∇W, inputs)."""
     size = int(torch.tensor(shape).prod())
     units = torch.eye(size, dtype=d.dtype).view(size, *shape)
     if isinstance(module, nn.Linear):
@@ -151,8 +147,7 @@ def chain_of(victims: Victims) -> list[tuple[str, nn.Module]]:
         if not isinstance(module, taken):
             raise BadObservation(
                 f"{type(module).__name__} '{path}' cannot be inverted layer by layer; the "
-                "recursive attack "
-                "takes convolutions, linear layers, sigmoid, tanh and ReLU."
+                "recursive attack takes convolutions, linear layers, sigmoid, tanh and ReLU."
             )
     if not all(isinstance(module, nn.Sequential) for module in sequences):
         raise BadObservation("the recursive attack takes models that are nn.Sequential chains.")

@@ -1,5 +1,6 @@
-"""Substitute decoders: from shared codes back to samples (ARS eq. 8, 11; ARL eq. 1-5; RAN sect.
-3.1).
+"""Substitute decoders: from shared codes back to samples.
+
+ARS eq. 8 and 11, ARL eq. 1-5, RAN sect. 3.1.
 """
 
 from dataclasses import dataclass
@@ -47,9 +48,7 @@ def behind(z: Tensor, decoder: nn.Module, even: bool) -> nn.Module:
 
 
 def training_codes(knows: Knowledge, kind: str) -> Tensor:
-    """Clean codes, or noisy ones: its own releases, or for an outsider an imitation (ARS eq.
-    11).
-    """
+    """Clean codes, or noisy ones: own releases, or an outsider's imitation (ARS eq. 11)."""
     if kind == "clean":
         return knows.clean
     if knows.own is not None:

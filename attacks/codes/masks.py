@@ -1,5 +1,4 @@
-"""Secret masks of ARS: guessed with a given overlap, searched for, or read off the codes (ARS sect.
-6.1).
+"""Secret masks of ARS: guessed, searched for, or read off the codes (ARS sect. 6.1).
 
 The paper counts how unlikely a random guess is to come close. Nobody has to guess: a coordinate
 that is perturbed has another distribution than the clean codes that anyone can query, and one test
@@ -84,8 +83,7 @@ class MaskReading:
 
 @dataclass(frozen=True)
 class MaskSearch:
-    """Try random masks and keep the one whose guesses encode back to the codes best (ARS sect.
-    6.1).
+    """Tries random masks; keeps the one whose guesses encode back best (ARS sect. 6.1).
 
     The paper's attacker compares reconstructions with the truth, which no attacker has.
     """

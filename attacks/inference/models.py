@@ -1,5 +1,6 @@
-"""Was this sample in the training set? Scores from the global model, over rounds and against
-references.
+"""Was this sample in the training set? Scores from the global model, over several rounds.
+
+A score may be compared with that of reference models.
 """
 
 from collections.abc import Sequence
@@ -58,8 +59,8 @@ def likelihood_ratio(target: Tensor, references: Tensor, trained_on: Tensor) -> 
     ):
         raise BadInput(
             f"for a target of shape {tuple(target.shape)} references must be (N, …) of it and "
-            "trained_on "
-            f"(N, {target.shape[-1]}), got {tuple(references.shape)} and {tuple(trained_on.shape)}."
+            f"trained_on (N, {target.shape[-1]}), got {tuple(references.shape)} and "
+            f"{tuple(trained_on.shape)}."
         )
     outside = (~trained_on).double()
     if not (outside.sum(0) >= 1).all() or outside.sum() <= target.shape[-1]:

@@ -10,9 +10,7 @@ from fedpriv.errors import BadInput
 
 @dataclass(frozen=True)
 class Traces:
-    """Per query: the participant whose reconstruction is nearest, that reconstruction, and its
-    MSE.
-    """
+    """For each query: whose reconstruction is nearest, that reconstruction, and its MSE."""
 
     participants: Tensor
     nearest: Tensor
@@ -27,8 +25,7 @@ def trace(queries: Tensor, reconstructions: Tensor, owners: Tensor, chunk: int =
     if not len(reconstructions) or len(reconstructions) != len(owners):
         raise BadInput(
             f"tracing needs one owner per reconstruction and at least one, got {len(owners)} "
-            "owners "
-            f"for {len(reconstructions)} reconstructions."
+            f"owners for {len(reconstructions)} reconstructions."
         )
     if queries.shape[1:] != reconstructions.shape[1:]:
         raise BadInput(

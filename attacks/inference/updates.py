@@ -27,11 +27,11 @@ def present_classes(seen: Seen) -> Tensor:
 
 
 def alignment(seen: Seen, x: Tensor, y: Tensor) -> Tensor:
-    """(V, M): cosine of each candidate's own gradient with each victim's update, per-sample
-    membership.
+    """(V, M): cosine of each candidate's own gradient with each victim's update.
 
-    x: (M, …) candidates in the model's space, y: (M,). A sample that was trained on leaves its
-    gradient in the sum; another one's is nearly orthogonal to it.
+    A high one says that the candidate was a member. x: (M, …) candidates in the model's space, y:
+    (M,). A sample that was trained on leaves its gradient in the sum; another one's is nearly
+    orthogonal to it.
     """
     victims = victims_of(seen)
     model, buffers = victims.model, victims.buffers

@@ -47,8 +47,10 @@ def victims_of(seen: Seen) -> Victims:
 
 @dataclass(frozen=True)
 class Stopping:
-    """When a row is finished: its loss is below `tolerance` times the first one, or it fell by less
-    than the part `least` in the last `patience` steps (0: never).
+    """When a row is finished.
+
+    Its loss is below `tolerance` times the first one, or it fell by less than the part `least` in
+    the last `patience` steps (0: never).
     """
 
     tolerance: float = 0.0
@@ -58,17 +60,16 @@ class Stopping:
 
 @dataclass(frozen=True)
 class GradientInversion:
-    """Search for x, and the labels, whose gradient matches the observed one (ATS eq. 1, SPN alg.
-    5).
+    """Search for x, and the labels, whose gradient matches the observed one.
 
-    `transform` is what a client is known to do to x before training (a searched policy), and must
-    be differentiable; with `translation`, how far each image was then moved is searched for as
-    well. `restarts` searches run side by side, and the one with the smallest loss is kept; when one
-    reaches the tolerance, those of the same victim stop too. With `consensus` their mean is kept:
-    what they found by chance averages out, what they agree on stays. With `coarse` above 1 the
-    first half of the steps searches an image that is so many times smaller in each direction and is
-    enlarged; the second half goes on from there with all pixels. `memory` in gigabytes bounds how
-    many run at once.
+    ATS eq. 1, SPN alg. 5. `transform` is what a client is known to do to x before training (a
+    searched policy), and must be differentiable; with `translation`, how far each image was then
+    moved is searched for as well. `restarts` searches run side by side, and the one with the
+    smallest loss is kept; when one reaches the tolerance, those of the same victim stop too. With
+    `consensus` their mean is kept: what they found by chance averages out, what they agree on
+    stays. With `coarse` above 1 the first half of the steps searches an image that is so many times
+    smaller in each direction and is enlarged; the second half goes on from there with all pixels.
+    `memory` in gigabytes bounds how many run at once.
     """
 
     distance: Distance
@@ -155,9 +156,7 @@ def _agreed(x: Tensor, rows: list[int], chosen: list[int]) -> Tensor:
 
 
 class _Search:
-    """One chunk of rows on its way; the best point of each row is kept, so that it can end at any
-    time.
-    """
+    """One chunk of rows on its way. It can end at any time: the best point of each row is kept."""
 
     def __init__(
         self, attack: GradientInversion, victims: Victims, restarts: Sequence[int]

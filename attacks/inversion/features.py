@@ -1,5 +1,6 @@
-"""Knows of SPN: the secret term never reaches the public head, so that label and features can be
-read there.
+"""The attacker who knows of SPN reads label and features at the public head.
+
+The secret term never reaches that head's own gradient.
 """
 
 import time
@@ -31,9 +32,7 @@ FEATURES = "φ(x)"
 
 
 def features_of(weight: Tensor, bias: Tensor) -> Tensor:
-    """φ(x) from ∇W = δ ⊗ φ and ∇b = δ, by least squares over the classes; (V, C, F), (V, C) -> (V,
-    F).
-    """
+    """φ(x), (V, F), from ∇W = δ ⊗ φ and ∇b = δ, by least squares over the classes."""
     return torch.einsum("vc,vcf->vf", bias, weight) / bias.square().sum(1, keepdim=True)
 
 
@@ -118,8 +117,7 @@ def fitted_upstream(victims: Victims, x: Tensor, steps: int = 60) -> Tensor:
 
 @dataclass(frozen=True)
 class FeatureInversion:
-    """Search for the x that has the features read off the public head: the attacker who knows of
-    SPN.
+    """Search for the x whose features are those read off the public head (it knows of SPN).
 
     First x by its features alone. Then also by the backbone's gradient, for which the upstream
     gradient dL/dφ is a second unknown, as the secret head's part of it is not known. Needs one

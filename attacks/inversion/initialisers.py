@@ -44,9 +44,7 @@ def box(facts: Observation) -> tuple[Tensor, Tensor]:
 
 
 def tiled(shape: tuple[int, ...], stream: Generator, parts: int = 4) -> Tensor:
-    """One small random tile, repeated over the image (the pattern initialisation of SPN sect.
-    4.1).
-    """
+    """One small random tile, repeated over the image: SPN's pattern initialisation (sect. 4.1)."""
     height, width = (max(1, -(-side // parts)) for side in shape[-2:])
     tile = torch.rand((*shape[:-2], height, width), generator=stream)
     whole = tile.repeat(*[1] * (len(shape) - 2), parts, parts)
@@ -73,8 +71,9 @@ grey = per_victim(lambda shape, stream: torch.full(shape, 0.5), pixels=True)
 
 
 def given(x: Tensor) -> Initialiser:
-    """Start from images the attacker has: (B, …) for all victims or (V, B, …), in the model's
-    space.
+    """Start from images that the attacker has, in the model's space.
+
+    They are (B, …) for all victims, or (V, B, …).
     """
 
     def start(victims: Victims, restarts: Sequence[int], seed: int) -> Tensor:

@@ -1,5 +1,4 @@
-"""Labels of several local steps: the last layer's training is replayed for guesses of labels and
-their order.
+"""Labels of several local steps: guesses are replayed through the last layer's training.
 
 Each step moves the last layer, so that the next step's gradient depends on the labels before it.
 The replay needs no samples: it takes one feature vector for all of them, which is read from the
@@ -27,9 +26,7 @@ _TURNS = 1.0  # a step that moves the logits by more turns predictions round
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """The last layer of one client: logits z (C,) at its features, ‖φ‖² + 1, and how it was
-    trained.
-    """
+    """The last layer of one client: logits z (C,), ‖φ‖² + 1, and how it was trained."""
 
     logits: Tensor
     size: float
@@ -80,8 +77,7 @@ def refined(error: Callable[[Tensor], Tensor], start: Tensor, classes: int) -> t
 
 
 def present(weight: Tensor, bias: Tensor, features: Tensor, count: int) -> Tensor:
-    """The `count` classes that the update (C, F), (C,) shows most clearly, in the order of their
-    numbers.
+    """The `count` classes that the update (C, F), (C,) shows most clearly, in ascending order.
 
     A class that no sample has gets a multiple of the mean features. What is left of its row, and a
     bias that rose, are the marks of a class that was there.

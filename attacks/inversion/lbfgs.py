@@ -68,9 +68,7 @@ class _Lbfgs:
     def _search(
         self, free: list[Tensor], evaluate: Evaluate, d: Tensor, slope: Tensor, t: Tensor
     ) -> None:
-        """Backtrack row by row until the loss falls enough; rows that do not are left where they
-        were.
-        """
+        """Backtrack row by row until the loss falls enough. Other rows stay where they were."""
         assert self.gradient is not None and self.stuck is not None
         start, old_g, old_losses = flattened(free), self.gradient, self.losses
         g, losses = old_g.clone(), old_losses.clone()

@@ -1,5 +1,6 @@
-"""A race: which of several attacks is the strongest here, measured where the attacker knows the
-truth.
+"""A race: which of several attacks is strongest here.
+
+It is measured on planted clients, whose samples the attacker knows.
 """
 
 import time
@@ -70,9 +71,7 @@ def quality(claim: Reconstruction, truth: Tensor) -> Tensor:
 
 
 def shortened(attack: Runner, steps: int) -> tuple[Runner, int]:
-    """The attack with at most so many steps and without its last polish; one without steps as it
-    is.
-    """
+    """The attack with at most so many steps and no last polish; one without steps unchanged."""
     if isinstance(attack, Polished):
         attack = attack.inversion
     if isinstance(attack, GradientInversion):
@@ -91,8 +90,7 @@ def race(
     public: Tensor | None = None,
     progress: Progress = go_on,
 ) -> Ranking:
-    """Rank attacks by what they do to planted clients of the victims' protocol, by successive
-    halving.
+    """Rank attacks by successive halving on planted clients that follow the victims' protocol.
 
     All candidates run for a few steps, and the best third of them for twice as many. `evaluations`
     bounds the work: one is one gradient of one planted client (0: no bound). `public` are samples
@@ -144,9 +142,7 @@ def _finalists(room: int) -> int:
 
 
 def _work(room: int, steps: int) -> int:
-    """Evaluations of one planted client in a race of `room` candidates; a search looks at its end
-    as well.
-    """
+    """Evaluations of one planted client in a race of `room` candidates, its end included."""
     return room * (steps + 1) + (_finalists(room) * (2 * steps + 1) if room > 1 else 0)
 
 
@@ -203,9 +199,7 @@ class Strongest:
         )
 
     def _worth_polishing(self, winner: Polished, ranking: Ranking) -> float | None:
-        """The largest residual that polished planted clients have, or None if polishing does not
-        pay.
-        """
+        """The largest residual of polished planted clients; None if polishing does not pay."""
         if not winner.polish:
             return None
         short = replace(winner.inversion, steps=max(1, ranking.places[0].steps), restarts=1)

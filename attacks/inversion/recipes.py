@@ -1,6 +1,4 @@
-"""Inversions from options that people type: every row of the catalogue is one of these with other
-defaults.
-"""
+"""Inversions from options that people type. A row of the catalogue sets other defaults."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -127,8 +125,7 @@ def strongest(
     memory: float = 1.5,
     public: Tensor | None = None,
 ) -> Strongest:
-    """Races settings on planted clients whose samples it made itself, runs the winner, and finishes
-    by L-BFGS.
+    """Races settings on planted clients, runs the winner, and finishes by L-BFGS.
 
     `budget` is what the race may cost, as a part of the winner's steps. `replay` matches the update
     of several local steps where there were any.
@@ -161,9 +158,7 @@ def pooled_inversion(
     seed: int = 0,
     memory: float = 1.5,
 ) -> PooledInversion:
-    """Scale-free matching with a prior, over all the rounds given (the informed attacker of
-    noise).
-    """
+    """Scale-free matching with a prior over all rounds given: the attacker who knows of noise."""
     return PooledInversion(
         inversion(
             signed=True,
@@ -191,8 +186,9 @@ def policy_inversion(
     memory: float = 1.5,
     transforms: Sequence[Transform] = (),
 ) -> PolicyInversion:
-    """Searches the original through what an augmentation policy may have done to it and, with
-    `translation`, a move of unknown size.
+    """Searches the original through what an augmentation policy may have done to it.
+
+    With `translation` also through a move of unknown size.
     """
     search = inversion(
         signed=True,

@@ -1,6 +1,4 @@
-"""Images moved and resized by functions that can be differentiated: between pixels they
-interpolate.
-"""
+"""Images moved and resized by differentiable functions, which interpolate between pixels."""
 
 import torch
 from torch import Tensor

@@ -16,9 +16,7 @@ from fedpriv.state import norm
 
 @dataclass(frozen=True)
 class Preflight:
-    """What was found about one observation; `layers` are relative errors of the recomputed
-    update.
-    """
+    """What was found about one observation; `layers`: relative errors of the recomputed update."""
 
     name: str
     findings: tuple[Finding, ...]
@@ -41,9 +39,7 @@ class Preflight:
 
 
 def preflight(seen: Observation, truth: tuple[Tensor, Tensor] | None = None) -> Preflight:
-    """Examine one observation that has its model; `truth` is (x, y) in the model's space, if one
-    has it.
-    """
+    """Examine one observation with its model; `truth` is (x, y) in the model's space, or None."""
     if seen.model is None:
         raise BadObservation(f"{seen.name} has no model yet: bind one with observation.on(model).")
     check_finite(seen)

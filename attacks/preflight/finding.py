@@ -8,9 +8,11 @@ Severity = Literal["fatal", "mismatch", "warning", "note"]
 
 @dataclass(frozen=True)
 class Finding:
-    """`cause` is a short name; fatal: hopeless as recorded; mismatch: facts and update disagree, so
-    that an attack would look for the wrong thing; warning: it will be harder; note: choose the
-    attack accordingly.
+    """Something that stands in the way of an attack; `cause` is its short name.
+
+    Severities: "fatal" means hopeless as recorded. "mismatch" means that facts and update disagree,
+    so that an attack would look for the wrong thing. "warning" means harder. "note" is advice on
+    which attack to choose.
     """
 
     cause: str

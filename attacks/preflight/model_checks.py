@@ -21,8 +21,8 @@ def dropout(seen: Observation, model: nn.Module) -> Iterator[Finding]:
             "dropout",
             "fatal",
             f"dropout of {rate:g} is active while clients train: the gradient is that of a random "
-            "part of the "
-            "network. Evaluate with dropout off, or treat failure as no evidence of privacy.",
+            "part of the network. Evaluate with dropout off, or treat failure as no evidence of "
+            "privacy.",
         )
 
 
@@ -44,17 +44,17 @@ def batch_norm(seen: Observation, model: nn.Module) -> Iterator[Finding]:
         yield Finding(
             "batch-norm",
             "mismatch",
-            f"the facts say eval mode, but the running statistics of {len(moved)} BatchNorm layers "
-            "moved (first: "
-            f"'{moved[0]}'): the client trained in train mode. Record mode = 'train'.",
+            f"the facts say eval mode, but the running statistics of {len(moved)} BatchNorm "
+            f"layers moved (first: '{moved[0]}'): the client trained in train mode. Record mode = "
+            "'train'.",
         )
     elif seen.mode == "train":
         yield Finding(
             "batch-norm",
             "warning",
             f"{len(layers)} BatchNorm layers use the statistics of the batch (train mode): "
-            "inversion is much "
-            "harder than in eval mode; the statistics that come back help 'grad-inversion'.",
+            "inversion is much harder than in eval mode; the statistics that come back help "
+            "'grad-inversion'.",
         )
 
 

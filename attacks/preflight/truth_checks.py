@@ -18,9 +18,7 @@ _STEPS = (1, 2, 3, 4, 5, 6, 8, 10, 16, 20)
 
 
 def predicted(seen: Observation, x: Tensor, y: Tensor) -> tuple[Victims, State]:
-    """The victim, and the delta that training on x (n, …), y would have given by the recorded
-    facts.
-    """
+    """The victim, and the delta that training on x (n, …), y gives by the recorded facts."""
     victims = stack([seen], fast=False)
     with torch.no_grad():
         return victims, victims.update_at(x[None], y[None])
@@ -40,9 +38,7 @@ def total_error(victims: Victims, expected: State, scale: float = 1.0) -> float:
 def truth_checks(
     seen: Observation, x: Tensor, y: Tensor
 ) -> tuple[list[Finding], Mapping[str, float]]:
-    """What the difference between the recomputed and the observed update is due to, and its size
-    per layer.
-    """
+    """Why the recomputed update differs from the observed one, and by how much in each layer."""
     victims, expected = predicted(seen, x, y)
     errors = layer_errors(victims, expected)
     error = total_error(victims, expected)
@@ -63,8 +59,7 @@ def _explained(
             cause,
             "mismatch",
             f"the update is {scale:.3g} times the recomputed one, in all layers: the loss is "
-            "scaled or lr "
-            f"{seen.lr:g} should be {seen.lr * scale:.3g}.",
+            f"scaled or lr {seen.lr:g} should be {seen.lr * scale:.3g}.",
         )
         return
     if any(isinstance(m, _BatchNorm) for m in seen.model.modules()):

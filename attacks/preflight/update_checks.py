@@ -45,15 +45,15 @@ def adaptive(victims: Victims) -> Iterator[Finding]:
         yield Finding(
             "optimiser",
             "warning",
-            "all elements moved equally far: the optimiser (Adam?) kept little more than the signs "
-            "of the "
-            "gradient. Cosine attacks lose most of their detail.",
+            "all elements moved equally far: the optimiser (Adam?) kept little more than the "
+            "signs of the gradient. Cosine attacks lose most of their detail.",
         )
 
 
 def head_checks(victims: Victims) -> Iterator[Finding]:
-    """For one sample the head's gradient is δ ⊗ φ with δ = softmax(Wφ + b) − e_y: rank, scale and
-    size tell.
+    """Checks of the head's gradient, by its rank, scale and size.
+
+    For one sample it is δ ⊗ φ with δ = softmax(Wφ + b) − e_y.
     """
     off = rounding(victims)
     if off > 0.1:
@@ -83,8 +83,7 @@ def head_checks(victims: Victims) -> Iterator[Finding]:
             "noise",
             "warning",
             "the head's gradient is not of rank one and its spectrum is flat: noise of about "
-            f"{sigma:.2g} per "
-            "element was added. Use 'noise-aware'.",
+            f"{sigma:.2g} per element was added. Use 'noise-aware'.",
         )
         return
     own, own_bias = _own_head(victims, head)
@@ -124,8 +123,8 @@ def _steps(victims: Victims, drift: bool, missing: float, scale: float) -> Itera
             "local-steps",
             "mismatch",
             f"the head's gradient has a second direction ({missing:.1e} of it), which one step on "
-            "one sample cannot "
-            f"make: about {max(2, round(scale))} local steps were taken where the facts say 1.",
+            f"one sample cannot make: about {max(2, round(scale))} local steps were taken where "
+            "the facts say 1.",
         )
     elif told > 1 and not drift and abs(scale * told - 1) < 0.2:
         yield Finding(
@@ -145,10 +144,8 @@ def _scale(victims: Victims, scale: float) -> Iterator[Finding]:
             "loss-scale",
             "mismatch",
             f"the update is {scale:.3f} times what cross-entropy and lr {lr:g} give: the loss is "
-            f"scaled by {usual:g} "
-            f"(or lr was {lr * scale:.3g}: one SGD step cannot tell). L2 attacks would look for "
-            "the wrong "
-            "thing; cosine ones do not care.",
+            f"scaled by {usual:g} (or lr was {lr * scale:.3g}: one SGD step cannot tell). L2 "
+            "attacks would look for the wrong thing; cosine ones do not care.",
         )
     else:
         yield Finding(

@@ -35,6 +35,7 @@ from fedpriv.errors import BadOption, Refused
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.binding import OrInfinite, kebab
 from fedpriv.scenario.built import shares_of
+from fedpriv.scenario.sharing import sharing_of
 from fedpriv.state import State
 from fedpriv.wire import EXAMPLES, PARTITION
 
@@ -46,7 +47,7 @@ PUBLIC = (PARTITION, "steps", "epsilon", "delta", "guard-alarms")
 def turns_of(scenario: Scenario) -> int:
     """How many rounds a client can expect to take part in."""
     federation = scenario.federation
-    if federation.strategy == "round-robin":
+    if sharing_of(scenario).one_at_a_time:
         return math.ceil(federation.rounds / federation.clients)
     return math.ceil(federation.rounds * federation.fraction)
 

@@ -60,9 +60,7 @@ class Coder:
         return self.shapes(layer)[-1]
 
     def decoder(self, layer: str = "", width: int = 1) -> nn.Module:
-        """From codes back to samples, layer by layer; `width` times the maps or units of the
-        mirror.
-        """
+        """From codes back to samples; `width` multiplies the mirror's maps or units."""
         shapes = self.shapes(layer)
         return self.decode(shapes if len(shapes) > 1 else shapes * 2, width)
 
@@ -116,8 +114,7 @@ def conv_coder(
     code: int = 128,
     normalise: bool = True,
 ) -> Coder:
-    """Stride-2 convolutions `conv1`, `conv2`, … with BatchNorm and ReLU, then a linear `fc` (RAN
-    2.3).
+    """Stride-2 convolutions `conv1`, `conv2`, … with BatchNorm and ReLU, then `fc` (RAN 2.3).
 
     Strides take the place of the papers' pooling: half the work. Images and signals.
     """
@@ -143,8 +140,9 @@ def conv_coder(
 
 
 def conv_decoder(shapes: Sequence[tuple[int, ...]], width: int) -> nn.Module:
-    """Up-sampling and 3×3 convolutions through the shapes, backwards; a linear layer out of a
-    vector.
+    """Up-sampling and 3×3 convolutions through the shapes, backwards.
+
+    A vector first passes a linear layer.
     """
     if len(shapes) > 1 and shapes[0] == shapes[1]:
         return refiner(shapes[0], width)
@@ -156,7 +154,7 @@ def conv_decoder(shapes: Sequence[tuple[int, ...]], width: int) -> nn.Module:
     flat = len(back[0]) == 2
     conv, norm = (nn.Conv1d, nn.BatchNorm1d) if flat else (nn.Conv2d, nn.BatchNorm2d)
     maps = back[0][0]
-    only = width if len(back) == 2 else 1  # a single stage must be wide itself
+    only = width if len(back) == 2 else 1  # with a single stage, that stage has the width
     for after in back[1:]:
         last = after == back[-1]
         out = max(after[0], maps) * only if last else after[0] * width

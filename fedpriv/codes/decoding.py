@@ -1,5 +1,6 @@
-"""Fit a decoder z -> x, needed by defence and attack alike (ARS eq. 8, 11; ARL eq. 1-5, 7-8; RAN
-eq. 3).
+"""Fit a decoder z -> x, which defences and attacks both need.
+
+ARS eq. 8 and 11, ARL eq. 1-5 and 7-8, RAN eq. 3.
 """
 
 from collections.abc import Callable

@@ -13,15 +13,14 @@ from fedpriv.rng import generator
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import dataset_of, shares_of, test_samples, training_samples
 from fedpriv.scenario.sections import Representation
+from fedpriv.scenario.sharing import sharing_of
 
 LABEL = "label"
 
 
 @dataclass(frozen=True)
 class Holding:
-    """Samples (N, *shape), their numbers in the data set, and the part of the test set it
-    encodes.
-    """
+    """Samples (N, *shape), their numbers in the data set, and the test samples that it encodes."""
 
     x: Tensor
     ids: Tensor
@@ -40,7 +39,8 @@ def settings(scenario: Scenario) -> Representation:
 
 
 def is_vertical(scenario: Scenario) -> bool:
-    return scenario.federation.strategy == "vertical"
+    """Whether a party holds columns of a table, and not rows of all columns."""
+    return sharing_of(scenario).columns
 
 
 def task_labels(scenario: Scenario, part: str = "train") -> tuple[Tensor, tuple[int, ...]]:
@@ -68,8 +68,9 @@ def columns_of(scenario: Scenario, party: int) -> Tensor:
     dataset, parties = dataset_of(scenario), settings(scenario).parties
     if len(dataset.shape) != 1:
         raise BadOption(
-            f"Strategy 'vertical' divides the columns of a table; '{dataset.name}' has samples of "
-            f"shape {dataset.shape}. Use 'representation', or data such as 'adult'."
+            f"Strategy '{scenario.federation.strategy}' divides the columns of a table; "
+            f"'{dataset.name}' has samples of shape {dataset.shape}. Use 'representation', or data "
+            "such as 'adult'."
         )
     if scenario.federation.clients > parties:
         raise BadOption(

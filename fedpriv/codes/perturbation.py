@@ -71,16 +71,12 @@ def blended(noises: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
 
 
 def half_and_half(attributes: int) -> list[float]:
-    """λ0 = 1/2 and λk = 1/2M, the paper's choice; all of it for pixels without attributes (ARS
-    4.4.1).
-    """
+    """λ0 = 1/2 and λk = 1/2M, the paper's choice; all for pixels without attributes (ARS 4.4.1)."""
     return [0.5] + [0.5 / attributes] * attributes if attributes else [1.0]
 
 
 def random_mask(code: Sequence[int], draw: Source, share: float = 0.5) -> Tensor:
-    """A mask of zeros and ones; `share` of the coordinates, on average, may be perturbed (ARS
-    4.3).
-    """
+    """A mask of zeros and ones: on average `share` of the coordinates are perturbed (ARS 4.3)."""
     return draws(draw).coins(share, code).float()
 
 

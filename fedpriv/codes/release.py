@@ -1,6 +1,4 @@
-"""What parties share instead of updates: codes with their labels and row ids, and what is learned
-from them.
-"""
+"""What parties share instead of updates: codes with labels and row ids, and the public models."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,9 +15,7 @@ Z, Y, IDS, TEST, TEST_IDS, ENCODER, TASK = "z", "y", "ids", "test", "test-ids", 
 
 @dataclass(frozen=True)
 class Shared:
-    """What one party shared: codes (N, *code), labels (N, tasks) and row ids where it gives
-    them.
-    """
+    """What one party shared: codes (N, *code), labels (N, tasks), and row ids if it gives them."""
 
     z: Tensor
     test: Tensor
@@ -61,9 +57,7 @@ class Shared:
 
 @dataclass(frozen=True)
 class Published:
-    """The public models of a federation that shares codes: the encoder, and a classifier for each
-    task.
-    """
+    """The public models where codes are shared: an encoder, and a classifier for each task."""
 
     encoder: State = field(default_factory=dict)
     classifiers: Mapping[str, State] = field(default_factory=dict)

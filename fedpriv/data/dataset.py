@@ -97,9 +97,7 @@ class Dataset:
         return mean, torch.tensor(self.std, dtype=torch.float32, device=like.device).view(axes)
 
     def normalised(self, x: Tensor) -> Tensor:
-        """What a model takes, float32 (…, *shape): bytes, or floats in [0, 1], as (x − mean) /
-        std.
-        """
+        """What a model takes: (x − mean) / std of bytes, or of floats in [0, 1], (…, *shape)."""
         x = x.float() / 255 if x.dtype == torch.uint8 else x.float()
         if not self.mean:
             return x
@@ -107,9 +105,7 @@ class Dataset:
         return (x - mean) / std
 
     def denormalised(self, x: Tensor, clamp: bool = True) -> Tensor:
-        """The inverse of `normalised`; pictures come back in [0, 1], clamped unless told
-        otherwise.
-        """
+        """The inverse of `normalised`. Pictures are in [0, 1], clamped unless told otherwise."""
         if self.mean:
             mean, std = self._scale(x)
             x = x * std + mean

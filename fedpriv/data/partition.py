@@ -1,5 +1,6 @@
-"""Who holds what: IID, Dirichlet, shards, natural owners, and columns (SPN app. C; ARS sect.
-4.4.2).
+"""Who holds what: IID, Dirichlet, shards, natural owners, and columns.
+
+SPN app. C, ARS sect. 4.4.2.
 """
 
 import warnings

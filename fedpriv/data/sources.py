@@ -1,6 +1,4 @@
-"""Where a data set's file comes from: an explicit root, the folder in FEDPRIV_DATA, else the
-hub.
-"""
+"""Where a data set's file comes from: an explicit root, the folder FEDPRIV_DATA, or the hub."""
 
 import os
 import zipfile

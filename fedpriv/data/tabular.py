@@ -87,9 +87,7 @@ def one_hot(values: np.ndarray, choices: np.ndarray) -> np.ndarray:
 
 
 def columns(train: Table, test: Table) -> tuple[np.ndarray, np.ndarray, dict[str, slice]]:
-    """Both parts as float32 in [0, 1], and the columns of each attribute; only train decides
-    them.
-    """
+    """Both parts as float32 in [0, 1], and each attribute's columns. Only train decides them."""
     parts: list[tuple[np.ndarray, np.ndarray]] = []
     groups: dict[str, slice] = {}
 

@@ -92,8 +92,9 @@ class ImageSet:
 
 
 def builder(known: ImageSet) -> Callable[..., Dataset]:
-    """What DATASETS calls: root, normalise = false for raw pixels in [0, 1], hub for another
-    copy.
+    """What DATASETS calls.
+
+    `root` is a folder, `normalise = false` gives raw pixels in [0, 1], `hub` names another copy.
     """
 
     def build(root: str | None = None, normalise: bool = True, hub: str = "") -> Dataset:

@@ -66,9 +66,7 @@ TANH = Smooth(torch.tanh, lambda z: 1 - z.square(), lambda z, slope: slope * z *
 
 @dataclass(frozen=True)
 class Piecewise(Rule):
-    """An activation of straight pieces: its derivative is a mask of factors, its second one is
-    zero.
-    """
+    """An activation of straight pieces: its derivative is a mask of factors, the second zero."""
 
     value: Callable[[Tensor], Tensor]
     masked: Callable[[Tensor, Tensor], Tensor]  # d, a -> d · dz/da

@@ -167,9 +167,7 @@ class Convolution(Rule):
         return in_rows(found, sets)
 
     def _folded_back(self, d: Tensor, d_dot: Tensor, kernel: Tensor, size: torch.Size) -> Tensor:
-        """Wᵀ d_dot + Ẇᵀ d as columns that are folded once: libraries are slow at strided
-        transposes.
-        """
+        """Wᵀ d_dot + Ẇᵀ d as columns, folded once: libraries are slow at strided transposes."""
         geometry, victims = self.geometry, len(kernel)
         if self.weight.ndim == 4:
             columns = torch.matmul(self.weight.flatten(1).mT, d_dot.flatten(2))

@@ -1,6 +1,4 @@
-"""The gradients of many victims by explicit passes, equal to the general path and several times
-faster.
-"""
+"""The gradients of many victims by explicit passes: equal to the general path, and faster."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -18,10 +16,10 @@ from fedpriv.engine.rules import MaybeTensor, Tape
 
 
 class Loss:
-    """What follows the last layer's output z (N, K): the seed of the backward pass, and of its
-    tangent.
+    """What follows the last layer's output z (N, K).
 
-    `t` (N, K) is what the loss compares z with.
+    It gives the seed of the backward pass, and of its tangent. `t` (N, K) is what the loss compares
+    z with.
     """
 
     def seed(self, z: Tensor, t: Tensor, batch: int) -> Tensor:
@@ -183,8 +181,9 @@ def _read(slots: list[Tensor | None], line: Line) -> Iterable[Tensor]:
 
 
 def _pull(lines: list[Line], tapes: list[Tape], last: Tensor, second: bool) -> MaybeTensor:
-    """The pass from the loss towards x: dL/da, or its tangent in the second one; that of x
-    itself.
+    """The pass from the loss towards x: dL/da, and dL/dx at its end.
+
+    The second pass gives their tangents.
     """
     waiting: dict[int, Tensor] = {len(lines): last}
     for index in range(len(lines) - 1, -1, -1):

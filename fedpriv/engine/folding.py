@@ -1,5 +1,6 @@
-"""BatchNorm in eval mode is an affine map: fold it into the convolution before it, and unfold
-gradients.
+"""BatchNorm in eval mode is an affine map: it is folded into the convolution before it.
+
+Gradients are unfolded again.
 """
 
 from dataclasses import dataclass, replace
@@ -70,9 +71,7 @@ class Folded:
 
 
 def folded(names: dict[str, str], weights: State, mean: Tensor, var: Tensor, eps: float) -> Folded:
-    """Fold by the chain rule; `names` maps weight, bias, gamma, beta to the parameters that
-    exist.
-    """
+    """Fold by the chain rule; `names` maps weight, bias, gamma, beta to existing parameters."""
     w = weights[names["weight"]]
     deviation = (var + eps).sqrt()
     ones = torch.ones_like(mean)

@@ -203,9 +203,7 @@ def per_victim(
     x: Tensor,
     t: Tensor,
 ) -> State:
-    """`one` for each victim: all at once by vmap, or in turn for models whose Python looks at
-    values.
-    """
+    """`one` for each victim: at once by vmap, or in turn if the model's Python looks at values."""
     axis = None if shared else 0
     try:
         return vmap(one, in_dims=(axis, axis, 0, 0), randomness="different")(params, buffers, x, t)

@@ -1,6 +1,4 @@
-"""How many victims fit into memory, and an allocator that does not give pages back after each
-tensor.
-"""
+"""How many victims fit into memory, and an allocator that keeps its pages between tensors."""
 
 import ctypes
 import functools

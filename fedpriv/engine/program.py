@@ -27,10 +27,10 @@ class Unknown(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """One rule, the slots it reads (slot 0 is x, line i writes slot i + 1), and its gradients' way
-    home.
+    """One rule, the slots it reads, and the way of its gradients home.
 
-    `deep` slots depend on parameters before them: only they need dL/da in the first backward pass.
+    Slot 0 is x; line i writes slot i + 1. `deep` slots depend on parameters before them: only they
+    need dL/da in the first backward pass.
     """
 
     rule: Rule

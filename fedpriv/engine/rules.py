@@ -101,9 +101,7 @@ class MaxPool(Rule):
 
 @dataclass(frozen=True)
 class LinearMap(Rule):
-    """Any operation without parameters that is linear in its one input: pooling, padding,
-    slicing.
-    """
+    """Any operation without parameters that is linear in its one input, such as pooling."""
 
     function: Callable[[Tensor], Tensor]
 

@@ -1,5 +1,6 @@
-"""The explicit engine for a network, if it can be trusted; if not, one warning that says why and
-what it costs.
+"""The explicit engine for a network, if it can be trusted.
+
+If not, one warning says why and what it costs.
 """
 
 import logging
@@ -97,8 +98,7 @@ def _tell(model: str, reason: str) -> None:
         _told.add((model, reason))
         log.warning(
             "%s: %s. Its gradients come from torch.func instead of the fast engine: an attack "
-            "takes about "
-            "1.3 times as long for one victim, and up to 3 times as long for many.",
+            "takes about 1.3 times as long for one victim, and up to 3 times as long for many.",
             model,
             reason,
         )

@@ -23,8 +23,7 @@ CLAIMS: dict[str, "type[Claim]"] = {}  # by kind; a class of claims enters when 
 
 @dataclass(frozen=True)
 class Public:
-    """What anybody may know without evidence: public samples of the same kind, such as the test
-    part.
+    """What anybody may know without evidence: public samples of the kind, as the test set.
 
     `x` (M, …) as the model takes them, `y` (M,), `attributes` and `features` by name and by row.
     """
@@ -81,9 +80,7 @@ class Claim:
         return torch.arange(self.places.shape[1]), self.places[0]
 
     def views(self, truth: Truth, g: Tensor, t: Tensor) -> Views:
-        """Guess and truth of one victim side by side, by what is compared; `g` and `t` as from
-        `pairs`.
-        """
+        """Guess and truth of one victim, by what is compared; `g`, `t` are from `pairs`."""
         raise NotImplementedError(f"{type(self).__name__} cannot be compared with a truth.")
 
     def at(self, rows: Tensor) -> Self:

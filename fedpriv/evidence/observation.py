@@ -148,9 +148,7 @@ class Observation:
 
     @classmethod
     def of_gradient(cls, sent: State, gradient: State, *, lr: float = 1.0, **facts: Any) -> Self:
-        """The observation of a client that shares a gradient: one SGD step, kept in double
-        precision.
-        """
+        """The observation of a client that shares a gradient: one SGD step, in double precision."""
         received = {
             key: value.double() - lr * gradient[key].double() if key in gradient else value
             for key, value in sent.items()
@@ -159,9 +157,7 @@ class Observation:
 
 
 def mean_gradient(seen: Observation, delta: State, sent: State) -> State:
-    """−Δ/(lr · steps) − weight decay · w for every entry of `delta`, one victim or many side by
-    side.
-    """
+    """−Δ/(lr · steps) − weight decay · w for every entry of `delta`, of one victim or of many."""
     scale = seen.lr * seen.local_steps * (1 + seen.momentum * seen.nesterov)
     return {
         key: -change / scale - seen.weight_decay * sent[key].float()

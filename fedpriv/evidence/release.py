@@ -48,9 +48,7 @@ class Release:
 
     @property
     def encoder(self) -> State:
-        """The weights of the encoder behind the codes; empty when the party did not publish its
-        own.
-        """
+        """The weights of the encoder behind the codes; empty if the party published none."""
         return self.shared.encoder or self.sent
 
     def save(self, folder: Path | str) -> Path:

@@ -112,9 +112,7 @@ class Victims:
         return {key: dense(values) for key, values in self.factors_at(x, y).items()}
 
     def update_at(self, x: Tensor, y: Tensor) -> State:
-        """The deltas that local training on the slots `x` (V, n, …), `y` would give;
-        differentiable.
-        """
+        """The deltas that local training on the slots `x` (V, n, …), `y` gives; differentiable."""
         facts, t = self.facts, soft(y, self.facts.classes)
 
         def one(weights: State, buffers: State, x: Tensor, t: Tensor) -> State:
@@ -214,9 +212,7 @@ def sets_of(observations: Sequence[Observation]) -> list[int]:
 
 
 def check_runs(seen: Observation, client: nn.Module) -> None:
-    """BadObservation unless the model takes the recorded inputs, gives the classes, and has our
-    loss.
-    """
+    """BadObservation unless the model takes the inputs, gives the classes, and has our loss."""
     if seen.loss != "cross-entropy":
         raise BadObservation(
             f"{seen.name} was trained with the loss '{seen.loss}'; attacks know 'cross-entropy'."

@@ -1,8 +1,8 @@
-"""A network that tells persons apart, trained on the spot: face similarity and identity features
-(ARL table 1).
+"""A network that tells persons apart, trained on the spot (ARL table 1).
 
-The paper uses a pretrained face network. None can be had offline: a small one, trained on a set of
-faces with identities, takes its place and says less; compare its numbers only with each other.
+It gives face similarity and identity features. The paper uses a pretrained face network. None can
+be had offline: a small one, trained on a set of faces with identities, takes its place and says
+less; compare its numbers only with each other.
 """
 
 from dataclasses import dataclass
@@ -32,9 +32,7 @@ def grey(pictures: Tensor, side: int = SIDE) -> Tensor:
 
 @dataclass(frozen=True)
 class Verifier:
-    """Features of faces by which persons differ; `accuracy` is what it reached on held-out
-    pictures.
-    """
+    """Features of faces by which persons differ; `accuracy` is measured on held-out pictures."""
 
     network: nn.Module
     accuracy: float

@@ -1,5 +1,6 @@
-"""Distances of labels and participants, F1, MCC (SPN sect. 4.1, ARS tables 3 and 5, ARL table
-1).
+"""Hits of labels and participants, F1 and MCC.
+
+SPN sect. 4.1, ARS tables 3 and 5, ARL table 1.
 """
 
 import torch
@@ -26,23 +27,6 @@ def share_equal(guess: Tensor, truth: Tensor) -> Tensor:
     if guess.shape != truth.shape:
         raise BadInput(f"Entries {tuple(guess.shape)} and {tuple(truth.shape)} are no pairs.")
     return (guess == truth).flatten(1).double().mean(dim=1)
-
-
-def categorical_distance(guess: Tensor, truth: Tensor) -> float:
-    """The share that differs: a category is right, at distance 0, or wrong, at distance 1."""
-    return float(1 - hit(guess, truth).mean())
-
-
-def membership_distance(guess: Tensor, truth: Tensor) -> float:
-    """dist_m(y*, y), the mean categorical distance of recovered labels (SPN sect. 4.1)."""
-    return categorical_distance(guess, truth)
-
-
-def tracing_distance(guess: Tensor, truth: Tensor) -> float:
-    """dist_t(x), the mean categorical distance of recovered participants (SPN sect. 4.1, alg.
-    6).
-    """
-    return categorical_distance(guess, truth)
 
 
 def confusion(guess: Tensor, truth: Tensor, classes: int) -> Tensor:

@@ -33,6 +33,8 @@ class Metric:
         said: How people write the name. Default: the name itself.
         bound: The worst value that is allowed where nobody sets a gate; None for no bound.
         fits: Whether it can compare truths of this shape.
+        cap: The kind of attack whose distance CAP takes from this metric (SPN eq. 1), such as
+            "reconstruction"; empty for none.
 
     Example:
         >>> import torch
@@ -49,13 +51,10 @@ class Metric:
     said: str = ""
     bound: float | None = None
     fits: Callable[[Tensor], bool] = anything
+    cap: str = ""
 
     def __call__(self, guess: Tensor, truth: Tensor) -> Tensor:
         return self.compare(guess, truth)
-
-    def beyond(self, value: float, bound: float) -> bool:
-        """Whether a value is on the leaking side of a bound."""
-        return value > bound if self.leaks == "high" else value < bound
 
     def shown(self, value: float | None) -> str:
         """A value with its unit, as people read it."""

@@ -1,5 +1,6 @@
-"""Privacy against accuracy: PPC points and regions, CAP, Pareto front (SPN def. 1, eq. 1; RAN fig.
-3).
+"""Privacy against accuracy: PPC points and regions, CAP, Pareto front.
+
+SPN def. 1 and eq. 1, RAN fig. 3.
 """
 
 import math
@@ -38,9 +39,7 @@ def region(m: float) -> Region:
 
 
 def cap(accuracies: Sequence[float], distances: Sequence[float]) -> float:
-    """Calibrated averaged performance: the mean of accuracy × distance over settings (SPN eq.
-    1).
-    """
+    """Calibrated averaged performance: the mean of accuracy × distance over settings. SPN eq. 1."""
     if len(accuracies) != len(distances) or not len(accuracies):
         raise BadInput(
             f"CAP needs an accuracy and a distance for each setting; got {len(accuracies)} "

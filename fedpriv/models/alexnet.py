@@ -8,9 +8,7 @@ from fedpriv.models.initialisation import ACTIVATIONS, Activation, Init, checked
 def alexnet(
     channels: int, size: int, classes: int, activation: Activation = "relu", init: Init = "kaiming"
 ) -> nn.Module:
-    """Five convolutions, 64-192-384-256-256, three poolings, linear 256 and classes (SPN table
-    4).
-    """
+    """Convolutions of 64-192-384-256-256, three poolings, linear 256 and classes (SPN table 4)."""
     checked("alexnet", channels, size, classes, smallest=8)
     act = ACTIVATIONS[activation]
     model = nn.Sequential(

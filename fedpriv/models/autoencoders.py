@@ -1,5 +1,6 @@
-"""Encoder and decoder pairs with the papers' own layers (ARS sect. 5.1.2, RAN sect. 3, ARL
-fig. 6).
+"""Encoder and decoder pairs with the papers' own layers.
+
+ARS sect. 5.1.2, RAN sect. 3, ARL fig. 6.
 """
 
 from collections.abc import Sequence
@@ -88,8 +89,9 @@ def pooled(plan: Plan, shape: tuple[int, ...]) -> Coder:
 
 
 def ran_lenet(shape: tuple[int, ...]) -> Coder:
-    """LeNet's two convolutions, for MNIST and HAR (RAN sect. 3); its classifier is 120 and 84
-    wide.
+    """LeNet's two convolutions, for MNIST and HAR (RAN sect. 3).
+
+    Its classifier is 120 and 84 wide.
     """
     return pooled(LENET, shape)
 
@@ -105,10 +107,10 @@ def ran_vgg16(shape: tuple[int, ...]) -> Coder:
 
 
 def ars_dense(shape: tuple[int, ...], layers: int = 3, width: int = 512, code: int = 256) -> Coder:
-    """Fully connected layers, three for MNIST and four for Adult, codes of 256 (ARS sect. 5.1.2,
-    6.1).
+    """Fully connected layers with codes of 256: three for MNIST, four for Adult.
 
-    The paper gives the number of layers and the code; the width of the others is ours.
+    ARS sect. 5.1.2 and 6.1. The paper gives the number of layers and the code; the width of the
+    others is ours.
     """
     if layers < 1:
         raise BadOption(f"layers must be at least 1, got {layers}.")
@@ -116,8 +118,9 @@ def ars_dense(shape: tuple[int, ...], layers: int = 3, width: int = 512, code: i
 
 
 def ars_conv(shape: tuple[int, ...], widths: tuple[int, ...] = (32, 64, 128, 256)) -> Coder:
-    """Four convolutions, for 96×96 faces; share the layer `conv4` (ARS sect. 5.1.2; widths are
-    ours).
+    """Four convolutions, for 96×96 faces; share the layer `conv4` (ARS sect. 5.1.2).
+
+    The widths are ours.
     """
     return conv_coder(shape, widths=widths, code=256)
 

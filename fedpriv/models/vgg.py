@@ -11,13 +11,12 @@ GROUPS = 32
 def vgg16(
     channels: int, size: int, classes: int, activation: Activation = "relu", init: Init = "kaiming"
 ) -> nn.Module:
-    """Thirteen 3×3 convolutions, each with GroupNorm, five poolings, linear 256 and classes (SPN
-    table 5).
+    """Thirteen 3×3 convolutions, each with GroupNorm, five poolings, linear 256 and classes.
 
-    The table contradicts itself: no square of 512 channels is 4,096 wide, and two of its
-    poolings keep the size. Here each pooling halves, 32 to 1 as in VGG16, so the first linear
-    layer is 512 wide. Odd sizes are rounded up, so that 28×28 digits fit. The paper does not
-    give the groups; 32 is the usual number.
+    SPN table 5. The table contradicts itself: no square of 512 channels is 4,096 wide, and two of
+    its poolings keep the size. Here each pooling halves, 32 to 1 as in VGG16, so the first linear
+    layer is 512 wide. Odd sizes are rounded up, so that 28×28 digits fit. The paper does not give
+    the groups; 32 is the usual number.
     """
     checked("vgg16", channels, size, classes, smallest=8)
     act = ACTIVATIONS[activation]

@@ -21,9 +21,7 @@ def jacobian(model: nn.Module, x: Tensor) -> Tensor:
 
 
 def correlation(j: Tensor) -> Tensor:
-    """Σ_J (ATS eq. 9), (N, N); a sample without any slope is correlated with nothing, itself
-    included.
-    """
+    """Σ_J (ATS eq. 9), (N, N). A sample without slope has correlation 0 with all, also itself."""
     centred = j.double() - j.double().mean(1, keepdim=True)
     rows = centred / centred.norm(dim=1, keepdim=True).clamp_min(1e-30)
     found: Tensor = rows @ rows.T

@@ -14,8 +14,9 @@ MUTATION = 0.3  # how often a child's transformation is a new one
 def children(
     parents: Sequence[str], count: int, known: Collection[str], length: int, draw: torch.Generator
 ) -> list[str]:
-    """`count` policies of `length` that are not known yet: each place from one of two parents, or
-    mutated.
+    """`count` policies of `length` that are not known yet.
+
+    Each place comes from one of two parents, or is mutated.
     """
     found: dict[str, None] = {}
     while len(found) < count:

@@ -11,9 +11,7 @@ Kind = Literal["accuracy", "sketch", "privacy"]
 
 
 class Task(NamedTuple):
-    """Scores `first` to `last` − 1 of one policy: rounds of S_acc, images of S_pri or its
-    sketch.
-    """
+    """Scores `first` to `last` − 1 of a policy: rounds of S_acc, images of S_pri or its sketch."""
 
     policy: str
     kind: Kind
@@ -22,8 +20,7 @@ class Task(NamedTuple):
 
 
 class Journal:
-    """Scores by kind and policy, in the order of images or rounds; a line of JSON per finished
-    task.
+    """Scores by kind and policy, in the order of images or rounds; a finished task is a line.
 
     The first line holds the settings: scores of another search are refused, not mixed in. A last
     line cut short by a crash is dropped.

@@ -166,9 +166,7 @@ def random_policies(count: int, generator: torch.Generator, longest: int = LONGE
 
 
 def hybrid(ranked: Iterable[Policy], size: int = 2) -> Policy:
-    """The best `size` policies of a ranking that share no transformation, as one (ATS sect.
-    4.4).
-    """
+    """The best `size` policies of a ranking that share no transformation, as one (ATS 4.4)."""
     ranked = list(ranked)
     members: list[tuple[int, ...]] = []
     for member in (member for policy in ranked for member in policy.members):

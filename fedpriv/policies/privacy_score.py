@@ -18,9 +18,7 @@ ROWS = 32  # gradients at once: more fall out of the cache and gain nothing
 
 
 def sample_gradients(model: nn.Module, shape: tuple[int, ...]) -> GradientOf:
-    """One gradient per sample, in eval mode: by the explicit passes if the model's layers have
-    them.
-    """
+    """One gradient per sample, in eval mode: by explicit passes if the model's layers have them."""
     model = as_trained(model, "eval")
     weights = {name: value.detach() for name, value in model.named_parameters()}
     buffers = {name: value.detach() for name, value in model.named_buffers()}
@@ -68,8 +66,7 @@ def _inner(a: Tensor | Outer, b: Tensor | Outer) -> Tensor:
 
 
 def similarity(a: Gradients, b: Gradients, reduction: Reduction = "global") -> Tensor:
-    """GradSim (ATS eq. 5) row by row: the cosine over all parameters, or the parameters' mean
-    cosine.
+    """GradSim (ATS eq. 5) row by row: the cosine over all parameters, or the mean over layers.
 
     "layer" is what the released code computes. A gradient that vanishes resembles nothing: 0.
     """

@@ -19,8 +19,9 @@ def stages(total: int, first: int) -> list[int]:
 
 
 def doubt(values: Tensor, against: Tensor) -> Tensor:
-    """(C,): the standard error of mean(values − against); values (C, n), against (n,) or a
-    number.
+    """(C,): the standard error of mean(values − against).
+
+    `values` are (C, n); `against` is (n,) or a number.
     """
     found: Tensor = (values - against).std(1) / values.shape[1] ** 0.5
     return found
@@ -54,9 +55,7 @@ def may_cross(values: Tensor, cut: float, doubts: float, moves_too: bool = False
 
 
 def _at_least_typical(spread: Tensor) -> Tensor:
-    """A spread seen in few columns may be small by chance: none counts as smaller than the
-    median.
-    """
+    """The spreads, none below their median: one seen in few columns may be small by chance."""
     return torch.maximum(spread, spread.median())
 
 

@@ -36,9 +36,7 @@ def _fixed(value: float) -> int:
 
 
 def _nearest(matrix: tuple[float, ...], height: int, width: int) -> Taps:
-    """The source of pixel (x, y) is `matrix` applied to its centre, in Pillow's 16.16
-    arithmetic.
-    """
+    """The source of pixel (x, y): `matrix` applied to its centre, in Pillow's 16.16 arithmetic."""
     a, b, c, d, e, f = matrix
     y, x = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
     column = (x * _fixed(a) + y * _fixed(b) + _fixed(c + (a + b) / 2)) >> 16

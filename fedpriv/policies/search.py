@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 
 from fedpriv.engine.memory import keep_pages
-from fedpriv.errors import BadOption, WorkFailed
+from fedpriv.errors import BadOption, Interrupted, WorkFailed
 from fedpriv.policies.breeding import PARENTS, children
 from fedpriv.policies.journal import Journal, Kind, Task
 from fedpriv.policies.policy import LONGEST, Policy, check_count, random_policies
 from fedpriv.policies.policy_set import Candidate
 from fedpriv.policies.race import completed, leaders, may_cross, stages
 from fedpriv.policies.scorer import Scorer
+from fedpriv.progress import Progress, go_on
 from fedpriv.rng import generator
 
 FIRST_IMAGES = 16  # that every candidate able to win is judged by
@@ -77,6 +78,12 @@ class Found:
     kept: tuple[str, ...]
 
 
+def check_going_on(progress: Progress, part: float = 0.0) -> None:
+    """Interrupted when `progress` says stop: half a search has no result, only a journal."""
+    if not progress(part, math.nan):
+        raise Interrupted("Interrupted. All scores so far are kept; the same command goes on.")
+
+
 def in_this_process(scorer: Scorer) -> Spread:
     """Tasks one after another."""
     return lambda tasks: (done(scorer, task) for task in tasks)
@@ -96,10 +103,12 @@ def search(
     on_stage: Stage = lambda what, count: None,
     on_done: Callable[[Task], None] = lambda task: None,
     policies: Sequence[Policy] = (),
+    progress: Progress = go_on,
 ) -> Found:
     """The `keep` policies of lowest S_pri among those whose S_acc reaches T_acc (ATS alg. 1).
 
-    Candidates are `policies`, or else drawn at random, or bred from some that were drawn.
+    Candidates are `policies`, or else drawn at random, or bred from some that were drawn. When
+    `progress` says stop, the search ends as Interrupted; the journal has all scores until then.
     """
     if policies and settings.evolve:
         raise BadOption("evolve breeds policies, so none can be given; leave one of them out.")
@@ -108,9 +117,10 @@ def search(
         tasks = journal.missing(names, kind, until)
         if tasks:
             on_stage(kind, len(tasks))
-            for task, scores in spread(tasks):
+            for number, (task, scores) in enumerate(spread(tasks), 1):
                 journal.add(task, scores)
                 on_done(task)
+                check_going_on(progress, number / len(tasks))
         known = [journal.scores[kind][name][:until] for name in names]
         return torch.tensor(known, dtype=torch.float64)
 
@@ -217,9 +227,7 @@ def _too_few(
 
 
 def _sketched(settings: Search, names: list[str], able: list[str], values: Values) -> Scores:
-    """Sketches of S_pri, image by image: the fewer candidates are left, the more images they
-    see.
-    """
+    """Sketches of S_pri, image by image. The fewer candidates are left, the more they see."""
     first = min(FIRST_IMAGES, settings.images)
     found = values(names, "sketch", -(-first // 2))
     scores = dict(zip(names, found.tolist(), strict=True))

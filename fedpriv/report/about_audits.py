@@ -1,6 +1,4 @@
-"""The section of a page that tells what an audit did, what it left out and which defences it
-tried.
-"""
+"""The section of a page about an audit: what it did, left out, and which defences it tried."""
 
 from typing import Any
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import pandas as pd
 
+from fedpriv.metrics.gates import Gate
 from fedpriv.report.about_audits import audit_section
-from fedpriv.report.blocks import Block, Cell, Section, Table
+from fedpriv.report.blocks import Block, Cell, Section, Table, environment_blocks
 from fedpriv.report.charts import accuracy_by_round, interval, leakage_by_round, percent, trade_off
 from fedpriv.report.gallery import tiles
 from fedpriv.report.leakage import Measure, Summary, grouped, measures, summary
@@ -23,12 +24,14 @@ def all_scores(runs: Sequence[Run]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
-def run_sections(runs: list[Run], scores: pd.DataFrame, what: Measure | None) -> list[Section]:
-    """Every section that has something to show, in reading order."""
+def run_sections(
+    runs: list[Run], scores: pd.DataFrame, what: Measure | None, gates: Sequence[Gate] = ()
+) -> list[Section]:
+    """Every section that has something to show, in reading order; `what` decides the verdict."""
     sections = [_comparison(runs, scores, what), *map(audit_section, runs), _training(runs)]
     if what is not None:
         sections += [
-            _leakage(scores, what, len(runs) > 1),
+            _leakage(scores, what, len(runs) > 1, gates),
             _gallery(runs, what),
             _informed(scores, what),
         ]
@@ -106,12 +109,11 @@ def _training(runs: list[Run]) -> Section:
     return Section("training", "Training", charts=charts, tables=tables)
 
 
-def _leakage(scores: pd.DataFrame, what: Measure, several: bool) -> Section:
+def _leakage(scores: pd.DataFrame, what: Measure, several: bool, gates: Sequence[Gate]) -> Section:
     keys = [*(["run"] if several else []), "attack", *(["batch"] if "batch" in scores else [])]
-    gate = {} if what.bound is None else {what.name: what.bound}
     rows = [
         (*found, f"{each.word}{_limit(each)}", *_figures(numbers, each))
-        for each in measures(scores, gate)
+        for each in measures(scores, gates)
         for found, numbers in grouped(scores, keys, each)
     ]
     columns = (*keys, "metric", *_FIGURES)
@@ -240,7 +242,16 @@ def _settings(runs: list[Run]) -> Section:
         for run in runs
     ]
     table = Table("Seeds and machines", ("run", "seed", "python", "machine", "commit"), rows)
-    return Section("settings", "Settings", tables=[table], blocks=list(_blocks(runs)))
+    blocks = [
+        block
+        for run in runs
+        for block in (
+            *promise_blocks(run),
+            *environment_blocks(run.environment, run.name),
+            Block(f"The scenario of {run.name}", run.scenario.toml()),
+        )
+    ]
+    return Section("settings", "Settings", tables=[table], blocks=blocks)
 
 
 def epsilon_means(scenario: Scenario) -> str:
@@ -255,22 +266,14 @@ def epsilon_means(scenario: Scenario) -> str:
     )
 
 
-def _blocks(runs: list[Run]) -> Iterator[Block]:
-    for run in runs:
-        meaning = epsilon_means(run.scenario)
-        if meaning:
-            yield Block(f"What ε of {run.name} says", meaning)
-        randomness = run.environment.get("client-randomness")
-        if randomness:
-            yield Block(f"Where clients of {run.name} took their randomness from", randomness)
-        command = run.environment.get("command")
-        if command:
-            yield Block(f"The command of {run.name}", command)
-        versions = run.environment.get("packages", {})
-        if versions:
-            listed = "\n".join(f"{name} {version}" for name, version in versions.items())
-            yield Block(f"The versions of {run.name}", listed)
-        yield Block(f"The scenario of {run.name}", run.scenario.toml())
+def promise_blocks(run: Run) -> Iterator[Block]:
+    """What an ε on the page is about, and where clients took their randomness from."""
+    meaning = epsilon_means(run.scenario)
+    if meaning:
+        yield Block(f"What ε of {run.name} says", meaning)
+    randomness = run.environment.get("client-randomness")
+    if randomness:
+        yield Block(f"Where clients of {run.name} took their randomness from", randomness)
 
 
 def _environment(run: Run) -> Callable[[str], str]:

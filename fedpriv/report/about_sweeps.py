@@ -5,14 +5,14 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from fedpriv.metrics.distances import distances
 from fedpriv.report.about_summaries import shown as shown_as
-from fedpriv.report.blocks import Block, Section, Table, Tile
+from fedpriv.report.blocks import Block, Section, Table, Tile, environment_blocks
 from fedpriv.report.charts import Chart, percent, ppc_curves, trade_off
 from fedpriv.report.gallery import tiles
-from fedpriv.report.leakage import Measure, measure, measures
+from fedpriv.report.leakage import Measure, deciding
 from fedpriv.report.marks import knows, marked, with_front
 from fedpriv.report.reading import Grid
-from fedpriv.report.verdict import Light, Verdict
 
 CELLS, GALLERY = 400, 24  # rows of the longest table, pictures
 
@@ -21,7 +21,7 @@ def sweep_sections(grid: Grid, several: bool) -> list[Section]:
     """Every section that has something to show, in reading order."""
     prefix, suffix = (f"{grid.name}-", f": {grid.name}") if several else ("", "")
     what = measure_of(grid)
-    done = finished(grid, what)
+    done = finished(grid, what) if what else pd.DataFrame()
     sections = [
         Section("settings-compared", "Defences compared", *_compared(done, what)),
         Section("ppc", "Privacy-preserving characteristics", _PPC, charts=_curves(done)),
@@ -29,7 +29,7 @@ def sweep_sections(grid: Grid, several: bool) -> list[Section]:
         Section("informed", "Attackers who know the defence", _KNOWS, tables=_informed(done, what)),
         Section("gallery", "What the server could see", tiles=_gallery(grid, what)),
         Section("cells", "Every cell", tables=_cells(grid)),
-        Section("settings", "Settings", blocks=list(_blocks(grid))),
+        Section("settings", "Settings", blocks=_blocks(grid)),
     ]
     return [
         Section(**{**vars(s), "name": prefix + s.name, "title": s.title + suffix})
@@ -40,10 +40,8 @@ def sweep_sections(grid: Grid, several: bool) -> list[Section]:
 
 _PPC = (
     "Distance of the reconstruction (solid) and accuracy (dotted, right) against how small the "
-    "added "
-    "gradient is. Green: it is longer than the clean one, and linear reconstruction must fail. "
-    "Red: "
-    "it is ten times shorter or less, and pixels are disclosed (SPN figure 5)."
+    "added gradient is. Green: it is longer than the clean one, and linear reconstruction must "
+    "fail. Red: it is ten times shorter or less, and pixels are disclosed (SPN figure 5)."
 )
 _CAP = (
     "The mean over a mechanism's settings of accuracy × distance (SPN equation 1). "
@@ -52,11 +50,10 @@ _CAP = (
 _KNOWS = "A defence that only holds against attackers who do not know of it does not hold."
 
 
-def measure_of(grid: Grid) -> Measure:
-    """The metric that decides: the gate's, else the first with a bound that was measured."""
-    gate = grid.gate
-    found = measures(grid.results, gate)
-    return found[0] if found else measure("psnr", gate)
+def measure_of(grid: Grid) -> Measure | None:
+    """The metric that decides: the first gate that was measured, else the first with a bound."""
+    found = deciding(grid.results, grid.gates)
+    return next((what for what in found if what.measured(grid.results)), None)
 
 
 def finished(grid: Grid, what: Measure) -> pd.DataFrame:
@@ -65,49 +62,58 @@ def finished(grid: Grid, what: Measure) -> pd.DataFrame:
     if frame.empty or "accuracy" not in frame or what.name not in frame:
         return pd.DataFrame()
     frame = frame.dropna(subset=["accuracy", what.name]).copy()
-    value = frame["value"].map(lambda v: "" if pd.isna(v) else f" {v}") if "value" in frame else ""
-    frame["setting"] = frame["defence"].astype(str) + value
+    frame["setting"] = setting_names(frame)
     worst = f"{what.name}-worst"
     frame["leak"] = frame[worst] if worst in frame else frame[what.name]
+    frame["blind"] = frame.get(what.blind, math.nan)
     frame["informed"] = frame["knows"] != "" if "knows" in frame else False
+    frame["defended"] = (frame["plugins" if "plugins" in frame else "defence"] != "none").values
     return frame
 
 
-def _worst(values: pd.Series, what: Measure) -> float:
+def setting_names(frame: pd.DataFrame) -> pd.Series:
+    """A setting's defence and value."""
+    value = frame["value"].map(lambda v: "" if pd.isna(v) else f" {v}") if "value" in frame else ""
+    return frame["defence"].astype(str) + value
+
+
+def worst_in(values: pd.Series, what: Measure) -> float:
     return float(values.max() if what.high else values.min())
 
 
-def _gallery(grid: Grid, what: Measure) -> list[Tile]:
-    return tiles(grid.folder, grid.scores, what, GALLERY)
+def _gallery(grid: Grid, what: Measure | None) -> list[Tile]:
+    return tiles(grid.folder, grid.scores, what, GALLERY) if what else []
 
 
-def _settings(done: pd.DataFrame, what: Measure) -> pd.DataFrame:
-    """One line a setting: its accuracy, the worst leak of all attacks, and of those that do not
-    know.
-    """
+def settings_in(done: pd.DataFrame, what: Measure) -> pd.DataFrame:
+    """One line a setting: accuracy, worst leak to all attackers, and to those who do not know."""
     rows = []
     for name, part in done.groupby("setting", sort=False):
         unaware = part[~part["informed"]]
         rows.append(
             {
                 "name": name,
-                "defence": part["defence"].iloc[0],
+                "defended": bool(part["defended"].any()),
                 "accuracy": part["accuracy"].mean(),
-                "leak": _worst(part["leak"], what),
-                "unaware": _worst(unaware["leak"], what) if len(unaware) else math.nan,
+                "leak": worst_in(part["leak"], what),
+                "unaware": worst_in(unaware["leak"], what) if len(unaware) else math.nan,
+                "blind": part["blind"].median(),
                 "tested": bool(part["informed"].any()),
             }
         )
     return pd.DataFrame(rows)
 
 
-def _compared(done: pd.DataFrame, what: Measure) -> tuple[str, Sequence[Chart], Sequence[Table]]:
-    if done.empty:
+def _compared(
+    done: pd.DataFrame, what: Measure | None
+) -> tuple[str, Sequence[Chart], Sequence[Table]]:
+    if done.empty or what is None:
         return "", (), ()
-    points = with_front(_settings(done, what), what)
+    points = with_front(settings_in(done, what), what)
     words = (
         "Every setting by its accuracy and by the best reconstruction that any attack got from it. "
-        "On the Pareto front no other setting is more accurate and leaks less."
+        "On the Pareto front no other setting is more accurate and leaks less. A blind guess is "
+        "made without evidence; an attack that is no better has found nothing."
     )
     rows = [
         (
@@ -115,6 +121,7 @@ def _compared(done: pd.DataFrame, what: Measure) -> tuple[str, Sequence[Chart], 
             percent(row["accuracy"]),
             marked(row["unaware"], what),
             marked(row["leak"], what) if row["tested"] else "not tried",
+            what.shown(row["blind"]),
             "yes" if row["front"] else "",
         )
         for _, row in points.sort_values("leak", ascending=what.high, kind="stable").iterrows()
@@ -124,20 +131,22 @@ def _compared(done: pd.DataFrame, what: Measure) -> tuple[str, Sequence[Chart], 
         "accuracy",
         f"worst {what.word}, does not know",
         "knows the defence",
+        "blind guess",
         "on the front",
     )
-    table = Table("Settings, least leakage first", columns, rows, frozenset({1, 2, 3}))
+    table = Table("Settings, least leakage first", columns, rows, frozenset({1, 2, 3, 4}))
     return words, [trade_off(points, what)], [table]
 
 
 def _curves(done: pd.DataFrame) -> list[Chart]:
-    needed = {"m", "relative-error", "attack"}
+    distance = distances()[0].column
+    needed = {"m", distance, "attack"}
     if done.empty or not needed <= set(done.columns):
         return []
     finite = done[done["m"].map(lambda m: pd.notna(m) and math.isfinite(m))]
     batches = sorted(finite["batch"].unique()) if "batch" in finite else []
     return [
-        ppc_curves(finite[finite["batch"] == batch], "relative-error", f"batch size {batch}")
+        ppc_curves(finite[finite["batch"] == batch], distance, f"batch size {batch}")
         for batch in batches
     ]
 
@@ -161,8 +170,8 @@ def _caps(grid: Grid) -> list[Table]:
     return [Table("CAP by defence and attack", columns, rows, numbers)]
 
 
-def _informed(done: pd.DataFrame, what: Measure) -> list[Table]:
-    if done.empty or not done["informed"].any():
+def _informed(done: pd.DataFrame, what: Measure | None) -> list[Table]:
+    if done.empty or what is None or not done["informed"].any():
         return []
     rows = []
     for defence, part in done.groupby("defence", sort=False):
@@ -173,77 +182,24 @@ def _informed(done: pd.DataFrame, what: Measure) -> list[Table]:
                 for side in sides
                 for cell in (
                     ", ".join(sorted(side["attack"].unique())),
-                    marked(_worst(side["leak"], what), what),
+                    marked(worst_in(side["leak"], what), what),
                 )
             ]
-            rows.append((defence, *cells))
+            rows.append((defence, *cells, what.shown(part["blind"].median())))
     worst = f"worst {what.word}"
-    columns = ("defence", "does not know", worst, "knows", worst)
-    return [Table("The worst victim over all values", columns, rows, frozenset({2, 4}))]
+    columns = ("defence", "does not know", worst, "knows", worst, "blind guess")
+    return [Table("The worst victim over all values", columns, rows, frozenset({2, 4, 5}))]
 
 
 def _cells(grid: Grid) -> list[Table]:
     frame = grid.results
     names = map(str, frame.columns)
-    shown = [name for name in names if not name.endswith("-blind") and name != "parameter"]
+    shown = [name for name in names if name != "parameter"]
     rows = [tuple(shown_as(row[name]) for name in shown) for _, row in frame.head(CELLS).iterrows()]
     caption = f"{len(rows)} of {len(frame)} cells"
     return [Table(caption, shown, rows)] if rows else []
 
 
 def _blocks(grid: Grid) -> list[Block]:
-    blocks = []
-    if grid.environment.get("command"):
-        blocks.append(Block("The command", grid.environment["command"]))
-    versions = grid.environment.get("packages", {})
-    if versions:
-        listed = "\n".join(f"{name} {version}" for name, version in versions.items())
-        blocks.append(Block("Versions", listed))
-    if grid.scenario_text:
-        blocks.append(Block("The scenario", grid.scenario_text))
-    return blocks
-
-
-def verdict_of_sweep(grid: Grid) -> Verdict:
-    """Whether some defence holds, against whom, and at what price."""
-    what = measure_of(grid)
-    done = finished(grid, what)
-    if done.empty:
-        return Verdict("grey", ("No cell of this sweep has finished yet.",))
-    settings = _settings(done, what)
-    bare = settings[settings["defence"] == "none"]
-    defended = settings[settings["defence"] != "none"]
-    if defended.empty:
-        best = what.shown(_worst(bare["leak"], what))
-        return Verdict("grey", (f"No defence was tried; without one an attack reached {best}.",))
-    holds = defended[~defended["leak"].map(what.crosses)]
-    unaware = defended[defended["unaware"].notna() & ~defended["unaware"].map(what.crosses)]
-    sure = holds[holds["tested"]]
-    light: Light = "green" if len(sure) else "amber" if len(holds) else "red"
-    first = (
-        f"Of {len(defended)} defended settings, {len(unaware)} keep every reconstruction of "
-        "attackers who "
-        f"do not know the defence within {what.shown(what.bound)}, and {len(sure)} those of "
-        "attackers who do."
-    )
-    worst = done.sort_values("leak", ascending=not what.high, kind="stable").iloc[0]
-    second = (
-        f"The best reconstruction, {what.shown(worst['leak'])}, came from {worst['setting']} with "
-        "the "
-        f"attack {worst['attack']}"
-        + (
-            f"; without a defence it was {what.shown(_worst(bare['leak'], what))}."
-            if len(bare)
-            else "."
-        )
-    )
-    return Verdict(light, (first, second, _price(sure if len(sure) else holds, bare)))
-
-
-def _price(holds: pd.DataFrame, bare: pd.DataFrame) -> str:
-    if holds.empty:
-        return "No setting holds, so there is no price to name."
-    best = holds.sort_values("accuracy", ascending=False, kind="stable").iloc[0]
-    text = f"The setting that holds and costs least is {best['name']} with "
-    text += f"{best['accuracy']:.1%} accuracy"
-    return text + (f", {bare['accuracy'].mean():.1%} without a defence." if len(bare) else ".")
+    text = [Block("The scenario", grid.scenario_text)] if grid.scenario_text else []
+    return environment_blocks(grid.environment) + text

@@ -1,6 +1,6 @@
 """The parts of a page: sections of charts, tables, pictures and blocks of text."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +35,15 @@ class Tile:
 class Block:
     title: str
     text: str
+
+
+def environment_blocks(environment: Mapping[str, Any], name: str = "") -> list[Block]:
+    """The command and the versions of a run or a sweep, where they are known."""
+    of = f" of {name}" if name else ""
+    command, versions = environment.get("command"), environment.get("packages", {})
+    listed = "\n".join(f"{package} {version}" for package, version in versions.items())
+    found = [Block(f"The command{of}", command or ""), Block(f"The versions{of}", listed)]
+    return [block for block in found if block.text]
 
 
 @dataclass(frozen=True)

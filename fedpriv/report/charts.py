@@ -18,9 +18,7 @@ PERCENT = ".3~p"  # 90 %, and 7.95 % where an axis spans little
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure, what it shows in words, and the same numbers as a table for readers without
-    scripts.
-    """
+    """A figure, what it shows in words, and its numbers as a table for readers without scripts."""
 
     name: str
     title: str
@@ -49,7 +47,7 @@ def accuracy_by_round(runs: Sequence[Run]) -> Chart:
         rows += [(run.name, *pair) for pair in zip(rounds, map(percent, values), strict=True)]
     layout = {
         "xaxis": _round_axis(max((max(line["x"], default=1) for line in data), default=1)),
-        "yaxis": {"title": {"text": "accuracy"}, "tickformat": PERCENT},
+        "yaxis": {"title": {"text": "accuracy"}, "tickformat": PERCENT, "range": [0, 1.02]},
         "showlegend": len(data) > 1,
     }
     return Chart("accuracy", "Accuracy by round", data, layout, ("run", "round", "accuracy"), rows)

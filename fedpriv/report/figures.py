@@ -10,8 +10,8 @@ import pandas as pd
 from torch import Tensor
 
 from fedpriv.files import write_bytes
+from fedpriv.metrics.distances import distances
 
-KINDS = {"reconstruction": "relative-error", "membership": "membership", "tracing": "tracing"}
 BORDERS = (float(np.log10(2)), float(np.log10(11)))  # ‖B‖ = ‖E‖ and ‖B‖ = 10·‖E‖
 LEAST_SIDE, GAP, MOST = 96, 4, 16  # pixels of a tile, between tiles, tiles in a row
 
@@ -48,26 +48,25 @@ def save_grid(path: Path, rows: Sequence[Tensor]) -> None:
 def save_ppc(path: Path, results: pd.DataFrame) -> None:
     """PPC curves as PNG: a column for each defence, a row for each kind of attack (SPN fig. 5).
 
-    `results` has a line for defence, value, attack and batch size: accuracy, m, relative error,
-    membership and tracing distance. Accuracy is on the left axis, distances on the right; green is
-    where ‖E‖ > ‖B‖.
+    `results` has a line for defence, value, attack and batch size: accuracy, m and CAP's distances.
+    Accuracy is on the left axis, distances on the right; green is where ‖E‖ > ‖B‖.
     """
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    defences = list(dict.fromkeys(results["defence"]))
+    defences, kinds = list(dict.fromkeys(results["defence"])), distances()
     figure, axes = plt.subplots(
-        len(KINDS), len(defences), figsize=(3.6 * len(defences), 3 * len(KINDS)), squeeze=False
+        len(kinds), len(defences), figsize=(3.6 * len(defences), 3 * len(kinds)), squeeze=False
     )
     finite = results["m"][np.isfinite(results["m"])]
     right = max(BORDERS[1] * 1.3, float(finite.max()) * 1.05 if len(finite) else 0)
-    for row, (kind, column) in enumerate(KINDS.items()):
+    for row, distance in enumerate(kinds):
         for number, defence in enumerate(defences):
             own = results[results["defence"] == defence]
-            _panel(axes[row][number], own, column, right)
-            axes[row][number].set_title(f"{defence}: {kind}", fontsize=9)
+            _panel(axes[row][number], own, distance.column, right)
+            axes[row][number].set_title(f"{defence}: {distance.kind}", fontsize=9)
     axes[0][0].figure.tight_layout()
     stream = io.BytesIO()
     figure.savefig(stream, format="png", dpi=110)

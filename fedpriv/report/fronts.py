@@ -38,9 +38,7 @@ SHAPES = {"codes": "o", "columns": "s", "updates": "^"}
 
 
 def draw(points: Sequence[Point], path: Path) -> None:
-    """Accuracy to the right, the error of the strongest attack upwards: top right is best, and
-    named.
-    """
+    """Accuracy to the right, the strongest attack's error upwards. The best have their names."""
     names = list(dict.fromkeys(point.data for point in points))
     columns = min(3, len(names))
     rows = math.ceil(len(names) / columns)

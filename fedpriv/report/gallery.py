@@ -48,9 +48,7 @@ def tiles(
 
 
 def sheets(folder: RunFolder, row: pd.Series, name: str) -> Iterator[Tile]:
-    """The picture of a victim's samples in a row over their reconstructions, when only that was
-    kept.
-    """
+    """A victim's samples in a row over their reconstructions, when only that picture was kept."""
     path = folder.picture_file(str(row["attack"]), f"{row['round']}-{row['node']}")
     if path.exists():
         words = "samples over their reconstructions"

@@ -1,8 +1,6 @@
-"""How much leaked: which way a metric is bad, the worst victim, medians with bootstrap
-intervals.
-"""
+"""How much leaked: the worst victim, and medians with bootstrap intervals."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fedpriv.catalogue import METRICS
+from fedpriv.metrics.gates import Gate
 from fedpriv.metrics.images import CEILING
 from fedpriv.metrics.intervals import bootstrap
 from fedpriv.metrics.metric import Metric
@@ -19,11 +18,15 @@ DRAWS = 200_000  # of one interval: many victims need fewer resamples
 
 @dataclass(frozen=True)
 class Measure:
-    """A metric of a report: its name, which way is worse, and the worst that is allowed."""
+    """A metric of a report: its name, which way is worse, and the worst that is allowed.
+
+    `above` is the bad side that a gate names; without a gate the metric says it.
+    """
 
     name: str
     metric: Metric
     bound: float | None = None
+    above: bool | None = None
 
     @property
     def word(self) -> str:
@@ -32,8 +35,8 @@ class Measure:
 
     @property
     def high(self) -> bool:
-        """Whether a high value means leakage."""
-        return self.metric.leaks == "high"
+        """Whether a high value is the bad one."""
+        return self.metric.leaks == "high" if self.above is None else self.above
 
     @property
     def unit(self) -> str:
@@ -44,12 +47,17 @@ class Measure:
         """The column that holds the blind guess's values."""
         return f"{self.name}-blind"
 
+    def measured(self, scores: pd.DataFrame) -> bool:
+        return self.name in scores.columns and bool(scores[self.name].notna().any())
+
     def shown(self, value: float | None) -> str:
         return self.metric.shown(value)
 
     def crosses(self, value: float) -> bool:
         """Whether a value is worse than the bound allows."""
-        return self.bound is not None and self.metric.beyond(value, self.bound)
+        if self.bound is None:
+            return False
+        return value > self.bound if self.high else value < self.bound
 
     def near(self, value: float) -> bool:
         """Whether a value lies within a quarter of the bound."""
@@ -64,9 +72,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Summary:
-    """A group of victims in numbers: median with its interval, the worst, the share over the
-    bound.
-    """
+    """A group of victims in numbers: median, interval, the worst, the share over the bound."""
 
     count: int
     median: float
@@ -80,24 +86,30 @@ class Summary:
     share_high: float
 
 
-def measures(scores: pd.DataFrame, gate: Mapping[str, float] | None = None) -> list[Measure]:
-    """The metrics that the scores hold, the gate's first, then in the catalogue's order."""
-    gate = gate or {}
-    names = dict.fromkeys((*METRICS, *gate))
-    found = [name for name in names if name in scores.columns and scores[name].notna().any()]
-    found.sort(key=lambda name: (name not in gate, METRICS.build(name).bound is None))
-    return [measure(name, gate) for name in found]
+def measures(scores: pd.DataFrame, gates: Sequence[Gate] = ()) -> list[Measure]:
+    """The metrics that the scores hold: those of gates, then others, those with a bound first."""
+    known = {gate.metric for gate in gates}
+    others = [measure(name) for name in METRICS if name not in known]
+    others.sort(key=lambda what: what.bound is None)
+    return [what for what in (*map(gated, gates), *others) if what.measured(scores)]
 
 
-def measure(name: str, gate: Mapping[str, float] | None = None) -> Measure:
+def deciding(scores: pd.DataFrame, gates: Sequence[Gate] = ()) -> list[Measure]:
+    """What the verdict rests on: every gate, or else the first metric that was measured."""
+    return list(map(gated, gates)) if gates else measures(scores)[:1]
+
+
+def measure(name: str) -> Measure:
     built = METRICS.build(name)
-    return Measure(name, built, (gate or {}).get(name, built.bound))
+    return Measure(name, built, built.bound)
+
+
+def gated(gate: Gate) -> Measure:
+    return Measure(gate.metric, METRICS.build(gate.metric), gate.bound, gate.above)
 
 
 def clipped(values: pd.Series) -> np.ndarray:
-    """The numbers of a column; a perfect copy of an old folder, which is infinite, as the
-    ceiling.
-    """
+    """The numbers of a column. Old folders give a perfect copy infinity: it is the ceiling here."""
     plain = values.dropna().to_numpy(dtype=float)
     found: np.ndarray = np.clip(plain, -CEILING, CEILING)
     return found

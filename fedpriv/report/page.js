@@ -2,6 +2,7 @@
 // Okabe and Ito's colours: told apart by people who see colours differently, on white and on black.
 const PALETTE = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8f7cc3", "#888888"];
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
+const charts = [...document.querySelectorAll(".chart")];
 
 function themed(figure) {
   const style = getComputedStyle(document.documentElement);
@@ -38,10 +39,10 @@ function draw(place) {
 
 // The text is readable before plotly is read; a chart is drawn when a reader comes near it, or prints.
 function start(source) {
+  if (window.Plotly) return;
   const script = document.createElement("script");
   script.textContent = source;
   document.head.append(script);
-  const charts = [...document.querySelectorAll(".chart")];
   const near = new IntersectionObserver((seen) => {
     for (const { isIntersecting, target } of seen) {
       if (isIntersecting) { near.unobserve(target); draw(target); }
@@ -49,13 +50,26 @@ function start(source) {
   }, { rootMargin: "50%" });
   charts.forEach((place) => near.observe(place));
   dark.addEventListener("change", () => charts.filter((place) => "drawn" in place.dataset).forEach(draw));
-  window.addEventListener("beforeprint", () => charts.filter((place) => !("drawn" in place.dataset)).forEach(draw));
 }
+
+// On paper every chart is there, as wide as the paper; afterwards it has the width of the screen again.
+const PAPER = { width: 680, height: 340 };
+function beforePrint(source) {
+  start(source);
+  charts.filter((place) => !("drawn" in place.dataset)).forEach(draw);
+  charts.forEach((place) => Plotly.relayout(place, { ...PAPER, autosize: false }));
+}
+function afterPrint() {
+  charts.forEach((place) => Plotly.relayout(place, { width: null, height: null, autosize: true }));
+}
+
 
 const plotly = document.getElementById("plotly");
 if (plotly) {
   document.documentElement.classList.add("scripts");
   requestAnimationFrame(() => setTimeout(start, 0, plotly.textContent));
+  window.addEventListener("beforeprint", () => beforePrint(plotly.textContent));
+  window.addEventListener("afterprint", afterPrint);
 }
 const closed = () => document.querySelectorAll("details:not([open])");
 window.addEventListener("beforeprint", () => closed().forEach((part) => { part.open = true; part.dataset.shut = ""; }));

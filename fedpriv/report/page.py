@@ -1,6 +1,4 @@
-"""One self-contained HTML page from run folders and sweeps: text, tables and pictures need no
-script.
-"""
+"""One self-contained HTML page from run folders and sweeps; only its charts need a script."""
 
 import shlex
 from collections.abc import Sequence
@@ -8,17 +6,17 @@ from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
-import pandas as pd
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 
 from fedpriv.files import write_bytes
 from fedpriv.report.about_runs import all_scores, run_sections
 from fedpriv.report.about_summaries import summary_section
-from fedpriv.report.about_sweeps import sweep_sections, verdict_of_sweep
+from fedpriv.report.about_sweeps import sweep_sections
 from fedpriv.report.blocks import Section
-from fedpriv.report.leakage import Measure, measures
+from fedpriv.report.leakage import deciding
 from fedpriv.report.reading import Material, read_material
-from fedpriv.report.verdict import Verdict, verdict_of_runs
+from fedpriv.report.sweep_verdict import verdict_of_sweep
+from fedpriv.report.verdict import Verdict, verdict_of_runs, worst_measure
 
 PICTURE = "data:image/png;base64,"
 
@@ -38,15 +36,17 @@ def write_report(paths: Sequence[Path], out: Path | None = None, command: str = 
 def page_of(material: Material, command: str = "") -> str:
     """The page as text."""
     scores = all_scores(material.runs)
-    what = _measure(material, scores)
+    gates = next((run.gates for run in material.runs if run.gates), [])
+    whats = deciding(scores, gates)
     sections: list[Section] = []
     verdict: Verdict | None = None
     for grid in material.grids:
         sections += sweep_sections(grid, len(material.grids) > 1)
         verdict = verdict or verdict_of_sweep(grid)
     if material.runs:
-        sections += run_sections(material.runs, scores, what)
-        verdict = verdict or verdict_of_runs(material.runs, scores, what)
+        what = worst_measure(scores, whats)
+        sections += run_sections(material.runs, scores, what, gates)
+        verdict = verdict or verdict_of_runs(material.runs, scores, whats)
     if material.summaries or material.pictures:
         sections.insert(0, summary_section(material))
     drawn = any(section.charts for section in sections)
@@ -60,12 +60,6 @@ def page_of(material: Material, command: str = "") -> str:
         js=_text("page.js"),
         plotly=_plotly() if drawn else "",
     )
-
-
-def _measure(material: Material, scores: pd.DataFrame) -> Measure | None:
-    """The metric that decides: the gate's, else the first of the catalogue that was measured."""
-    gate = next((run.scenario.gate for run in material.runs if run.scenario.gate), {})
-    return next(iter(measures(scores, gate)), None)
 
 
 def _title(material: Material) -> str:

@@ -1,7 +1,7 @@
 """What a report is made of: the files of run folders and sweeps, read once and made uniform."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -9,11 +9,14 @@ from typing import Any
 import pandas as pd
 
 from fedpriv.errors import BadFolder
+from fedpriv.metrics.gates import Gate, gates_of, parsed
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.sections import spelled
 from fedpriv.sweepfolder import SweepFolder
 from fedpriv.tables import read_table
+
+FAILED = "failed"  # the severity of a finding about an attack that broke down
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,16 @@ class Run:
     partition: pd.DataFrame
     findings: list[dict[str, Any]] = field(default_factory=list)
     audit: dict[str, Any] = field(default_factory=dict)
+    gates: list[Gate] = field(default_factory=list)
+
+    @property
+    def doubts(self) -> list[str]:
+        """Why what was not found decides nothing: attacks that failed or were left out."""
+        broken = [one["attack"] for one in self.findings if one["severity"] == FAILED]
+        found = [f"The attack {name} failed." for name in dict.fromkeys(broken)]
+        if left_out := len(self.audit.get("left-out", ())):
+            found.append(f"{left_out} attacks of the audit were left out or cut short.")
+        return found + (["The audit was interrupted."] if self.audit.get("interrupted") else [])
 
     @property
     def defence(self) -> str:
@@ -66,7 +79,7 @@ class Grid:
     scores: pd.DataFrame
     scenario_text: str = ""
     environment: dict[str, Any] = field(default_factory=dict)
-    gate: Mapping[str, float] = field(default_factory=dict)
+    gates: list[Gate] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -128,7 +141,16 @@ def _run(folder: RunFolder, name: str) -> Run:
         partition=read_table(folder.partition_file),
         findings=folder.findings(),
         audit=folder.verdict(),
+        gates=gates_in(folder),
     )
+
+
+def gates_in(folder: RunFolder) -> list[Gate]:
+    """The gates that judged the folder, or else those of its scenario."""
+    written = folder.gates()
+    if written is not None:
+        return list(map(parsed, written))
+    return gates_of(folder.scenario().gate) if folder.scenario_file.exists() else []
 
 
 def _grid(folder: SweepFolder) -> Grid:
@@ -141,14 +163,12 @@ def _grid(folder: SweepFolder) -> Grid:
         scores=folder.scores(),
         scenario_text=file.read_text("utf-8") if file.exists() else "",
         environment=folder.environment(),
-        gate=folder.scenario().gate if file.exists() else {},
+        gates=gates_in(folder),
     )
 
 
 def _distinct(runs: list[Run]) -> list[Run]:
-    """Runs that share a name get their parent folder's in front, and a number if that does not
-    help.
-    """
+    """Runs with different names: the parent folder's in front of equal ones, or a number behind."""
     names = Counter(run.name for run in runs)
     seen: Counter[str] = Counter()
     result = []

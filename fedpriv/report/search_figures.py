@@ -1,6 +1,4 @@
-"""Pictures of a policy search: scores, single transformations, GradSim's curves, checks by
-attacks.
-"""
+"""Pictures of a policy search: scores, single transformations, GradSim's curves, checks."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

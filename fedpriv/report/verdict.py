@@ -1,11 +1,13 @@
 """The answer at the top of a page: a traffic light and three sentences."""
 
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import pandas as pd
 
-from fedpriv.report.leakage import Measure, summary
+from fedpriv.report.leakage import Measure, Summary, summary
 from fedpriv.report.reading import Run
 
 Light = Literal["red", "amber", "green", "grey"]
@@ -13,15 +15,14 @@ WORDS: dict[Light, str] = {
     "red": "Leaks",
     "amber": "Close to the bound",
     "green": "Holds",
-    "grey": "Not tested",
+    "grey": "Undecided",
 }
+WORST_FIRST: tuple[Light, ...] = ("red", "grey", "amber", "green")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a reader takes away who reads nothing else: what leaked, how it was defended, at what
-    cost.
-    """
+    """For a reader who reads nothing else: what leaked, how it was defended, at what cost."""
 
     light: Light
     sentences: tuple[str, ...]
@@ -43,28 +44,64 @@ def light_of(scores: pd.DataFrame, what: Measure | None) -> Light:
     return "amber" if what.near(numbers.worst) else "green"
 
 
+def worst_of(lights: Iterable[Light]) -> Light:
+    """The light of several gates: a leak first, then what is undecided."""
+    return min(lights, key=WORST_FIRST.index, default="grey")
+
+
+def worst_measure(scores: pd.DataFrame, whats: Sequence[Measure]) -> Measure | None:
+    """The measure to show: of those that were measured the first with the worst light."""
+    measured = [what for what in whats if what.measured(scores)]
+    lights = [light_of(scores, what) for what in measured]
+    return measured[lights.index(worst_of(lights))] if measured else None
+
+
 def cut_short(scores: pd.DataFrame) -> bool:
     """Whether an attack was told to stop before it had finished."""
     return "partial" in scores and bool(scores["partial"].astype(str).eq("True").any())
 
 
-def verdict_of_runs(runs: list[Run], scores: pd.DataFrame, what: Measure | None) -> Verdict:
-    """`scores` are those of all runs, with the run's name in `run`.
+def verdict_of_runs(runs: list[Run], scores: pd.DataFrame, whats: Sequence[Measure]) -> Verdict:
+    """`scores` are those of all runs, with the run's name in `run`; `whats` decide, all of them.
 
-    Defended runs are judged when there are some: the others are there for comparison.
+    Defended runs are judged when there are some: the others are there for comparison. Whatever
+    failed or was cut short, and a gate that nobody measured, leaves an answer other than a leak
+    undecided.
     """
-    if what is None or scores.empty:
-        return Verdict("grey", (_untested(runs), _defences(runs), _cost(runs)))
     if "by" in scores:
         scores = scores[scores["by"] != "analysis"]  # an analysis is told a part of the secret
-    defended = scores["run"].isin([run.name for run in runs if run.scenario.plugins])
+    names = [run.name for run in runs if run.scenario.plugins]
+    defended = scores["run"].isin(names) if "run" in scores else pd.Series(dtype=bool)
     judged, others = (scores[defended], scores[~defended]) if defended.any() else (scores, None)
-    leak = _leak(judged, what, len(runs) > 1)
+    what = worst_measure(judged, whats)
+    if what is None:
+        return Verdict("grey", (_untested(runs), _defences(runs), _cost(runs)))
+    lights = [light_of(judged, one) for one in whats]
+    asked = [run for run in runs if run.name in names] if defended.any() else runs
+    doubts = [text for run in asked for text in run.doubts]
     if cut_short(judged):
-        leak += " Some attacks were cut short, so what they did not find decides nothing."
+        doubts.append("Some attacks were cut short.")
+    leak = _leak(judged, what, len(runs) > 1) + _by_gate(whats, lights)
+    if doubts:
+        leak += f" {' '.join(doubts)} What they did not find decides nothing."
     if others is not None and (plain := summary(others, what)):
         leak += f" Without a defence the worst was {what.shown(plain.worst)}."
-    return Verdict(light_of(judged, what), (leak, _attackers(runs, judged, what), _cost(runs)))
+    light = worst_of([*lights, "grey"] if doubts else lights)
+    return Verdict(light, (leak, _attackers(runs, judged, what), _cost(runs)))
+
+
+def _by_gate(whats: Sequence[Measure], lights: Sequence[Light]) -> str:
+    """What each gate says, where there are several."""
+    if len(whats) < 2:
+        return ""
+    said = [
+        f"{_limit(what)}: {WORDS[one].lower()}" for what, one in zip(whats, lights, strict=True)
+    ]
+    return f" Gate by gate: {'; '.join(said)}."
+
+
+def _limit(what: Measure) -> str:
+    return f"{what.word} {'above' if what.high else 'below'} {what.shown(what.bound)}"
 
 
 def _untested(runs: list[Run]) -> str:
@@ -93,8 +130,13 @@ def _leak(scores: pd.DataFrame, what: Measure, several: bool) -> str:
     return (
         f"{_who(scores)} got {numbers.over} of {numbers.count} {_what(what)} "
         f"{side} {what.shown(what.bound)} ({numbers.share:.0%}, 95 % interval "
-        f"{numbers.share_low:.0%} to {numbers.share_high:.0%}); {reached}."
+        f"{numbers.share_low:.0%} to {numbers.share_high:.0%}); {reached}"
+        f"{_beside_blind(numbers, what)}."
     )
+
+
+def _beside_blind(numbers: Summary, what: Measure) -> str:
+    return "" if math.isnan(numbers.blind) else f" (a blind guess: {what.shown(numbers.blind)})"
 
 
 def _who(scores: pd.DataFrame) -> str:
@@ -146,7 +188,8 @@ def _way_out(run: Run) -> str:
 
 def _reached(run: Run) -> str:
     done, wanted = len(run.rounds), run.scenario.federation.rounds
-    rounds = f"{done} rounds" if done == wanted else f"{done} of {wanted} rounds"
+    rounds = f"{done} of {wanted} rounds" if done != wanted else f"{done} rounds"
+    rounds = "one round" if done == wanted == 1 else rounds
     return f"The federation reached {run.accuracy:.1%} accuracy in {rounds}"
 
 

@@ -1,6 +1,4 @@
-"""Options that people type, bound to what takes them: names and types are checked where they
-enter.
-"""
+"""Options that people type, bound to what takes them. Names and types are checked here."""
 
 import difflib
 import inspect

@@ -1,6 +1,4 @@
-"""Scenario files: built-in names and TOML in, `extends`, profiles and --set applied, a Scenario
-out.
-"""
+"""Scenario files: a built-in name or TOML, with `extends`, profiles and --set, to a Scenario."""
 
 import tomllib
 from collections.abc import Iterable, Mapping

@@ -80,9 +80,7 @@ class Scenario:
 
     @property
     def keeps_truth(self) -> bool:
-        """Whether clients keep the samples they used: as asked, or else if attacks are to be
-        judged.
-        """
+        """Whether clients keep the samples they used: as asked, or else if there are attacks."""
         return bool(self.attacks) if self.keep_truth is None else self.keep_truth
 
     def plain(self) -> Table:

@@ -1,7 +1,6 @@
-"""`fedpriv audit`: train, attack with the standard battery, look for a defence that passes,
-report.
-"""
+"""`fedpriv audit`: train, attack with the standard battery, look for a defence that passes."""
 
+import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
@@ -11,24 +10,25 @@ from rich.console import Console
 
 from fedpriv.errors import BadOption, FedprivError
 from fedpriv.lock import alone
+from fedpriv.metrics.gates import Gate, default_gates, gates_of
+from fedpriv.progress import Progress, Told, go_on
 from fedpriv.report.page import write_report
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.sections import Attack, spelled
-from fedpriv.simulations.audit.battery import STANDARD, Cell, cells, methods_on, milestones
+from fedpriv.simulations.audit.battery import Cell, cells, methods_on, milestones
 from fedpriv.simulations.audit.ladder import Tried, candidates, cheapest
 from fedpriv.simulations.audit.probe import Limits, Pace, probe
 from fedpriv.simulations.federation.exposure import Starts
 from fedpriv.simulations.federation.progress import PlainLines
 from fedpriv.simulations.federation.run import deliberate_threads, simulate
-from fedpriv.simulations.judging.findings import Finding, examined, findings_of
-from fedpriv.simulations.judging.gate import Gate, check_gates, default_gates, gates_of
-from fedpriv.simulations.judging.recordings import of_run
+from fedpriv.simulations.judging.findings import Finding
+from fedpriv.simulations.judging.gate import check_gates
 from fedpriv.strategies.catalogue import row_of
 from fedpriv.tables import Row
 
-# The shares of the time after which training, the battery and the defences end; then the page is
-# written.
+# Training, the battery and the defences each end after this part of the time. The rest is for the
+# page.
 TRAINING, BATTERY, LADDER = 0.3, 0.5, 0.95
 LONGEST = 100_000  # minutes, about ten weeks
 WORDS = {True: "passes", False: "falls", None: "undecided"}
@@ -58,6 +58,7 @@ class Audit:
     clock: Clock
     console: Console
     starts: Starts
+    told: Told  # says stop when somebody wants the audit to end
     own: tuple[Attack, ...] = ()  # the rows of the scenario's [[attacks]]
     pace: Pace = field(default_factory=Pace)
     rows: list[Row] = field(default_factory=list)
@@ -65,6 +66,9 @@ class Audit:
     tried: list[Tried] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     rounds: int = 0
+
+    def going_on(self) -> bool:
+        return self.told(0.0, math.nan)
 
     def tell(self, text: str) -> None:
         line = f"{self.clock.left(1.0) / 60:5.1f} min left  {text}"
@@ -92,8 +96,12 @@ def audit(
     fail_if: Iterable[str] = (),
     resume: bool = False,
     console: Console | None = None,
+    progress: Progress = go_on,
 ) -> dict[str, Any]:
-    """Everything an audit found, also in `audit.json`; its page is `report.html` in the folder."""
+    """Everything an audit found, also in `verdict.json`; its page is `report.html` in the folder.
+
+    When `progress` says stop, the audit ends with what it has: `interrupted` is true.
+    """
     if row_of(scenario).reply != "update":
         raise BadOption(
             f"An audit attacks updates, and strategy '{scenario.federation.strategy}' shares "
@@ -103,20 +111,20 @@ def audit(
         raise BadOption(f"--minutes must be above 0 and below {LONGEST}, got {minutes}.")
     deliberate_threads()
     gates = gates_of(scenario.gate, fail_if) or default_gates()
-    check_gates(gates, scenario, [method.name for method in STANDARD])
-    bounds = {gate.metric: gate.bound for gate in gates}
+    check_gates(gates, scenario, attacks_of(scenario))
     plain = replace(
         scenario,
         attacks=(),
         keep_truth=False,
-        gate=bounds,
+        gate={gate.metric: gate.bound for gate in gates},
         variants=(),
         sweep=None,
         federation=replace(scenario.federation, backend="inline"),
     )
     starts = Starts(folder.path / "starts")
     shown = console or Console(quiet=True)
-    work = Audit(plain, folder, gates, Clock(minutes), shown, starts, scenario.attacks)
+    told = Told(progress)
+    work = Audit(plain, folder, gates, Clock(minutes), shown, starts, told, scenario.attacks)
     if scenario.federation.backend == "ray":
         work.tell("clients run in this process: actors would still be at work when time is up")
     train(work, resume)
@@ -124,14 +132,25 @@ def audit(
     if work.crossed(work.rows):
         ladder(work)
     found = conclusion(work)
+    folder.write_gates(map(str, gates))
     folder.write_verdict(found)
     found["report"] = str(write_report([folder.path]))
     return found
 
 
+def attacks_of(scenario: Scenario) -> list[str]:
+    """Every attack that the battery will try on the scenario, by the catalogue's names."""
+    tried = cells(scenario, milestones(scenario.federation.rounds))
+    found = [
+        method.name for cell in tried for method in methods_on(scenario, cell, scenario.attacks)
+    ]
+    return list(dict.fromkeys(found))
+
+
 def in_time(deadline: float, least: int = 1) -> Callable[[dict[str, Any]], bool]:
-    """Whether another round as long as the last one ends before the deadline; `least` rounds in any
-    case.
+    """Whether another round as long as the last one ends before the deadline.
+
+    There are `least` rounds in any case.
     """
 
     def going_on(record: dict[str, Any]) -> bool:
@@ -153,9 +172,12 @@ def train(work: Audit, resume: bool) -> None:
         starts=work.starts,
         keep=milestones(rounds),
         going_on=in_time(work.clock.at(TRAINING)),
+        progress=work.told,
     )
     work.rounds = work.folder.last_round()["round"]
-    if work.rounds < rounds:
+    if not work.rounds:
+        work.folder.keep_rounds(0)  # an empty file: a page can be made of a run without rounds
+    if work.rounds < rounds and work.going_on():
         work.tell(f"training ends after round {work.rounds}: its share of the time is used up")
 
 
@@ -167,6 +189,10 @@ def battery(work: Audit) -> None:
         methods = methods_on(work.scenario, cell, work.own)
         to_come = sum(len(methods_on(work.scenario, one, work.own)) for one in wanted[index:])
         place = work.folder.below("cells", cell.name)
+        if not work.going_on():
+            skipped = [f"{method.label} (interrupted)" for method in methods]
+            work.left_out += [{"cell": cell.name, "attack": label} for label in skipped]
+            continue
         limits = sharing(work, to_come)
         rows, skipped = probe(work.scenario, cell, methods, place, work.starts, work.pace, limits)
         work.left_out += [{"cell": cell.name, "attack": label} for label in skipped]
@@ -177,10 +203,9 @@ def battery(work: Audit) -> None:
 
 
 def in_the_way(place: RunFolder, cell: Cell) -> list[Finding]:
-    """What stands in the way of an attack on a cell's first victim."""
+    """What stands in the way of attacks in a cell."""
     name = f"round {cell.round}, batch {cell.batch or 'as configured'}"
-    found = findings_of(examined(of_run(place).updates[:1], lambda _: None))
-    return [{**finding, "evidence": [name]} for finding in found]
+    return [{**finding, "evidence": [name]} for finding in place.findings()]
 
 
 def sharing(work: Audit, attacks: int) -> Limits:
@@ -193,7 +218,7 @@ def sharing(work: Audit, attacks: int) -> Limits:
     def seconds() -> float:
         return max(0.0, 2 * work.clock.left(end) / attacks)
 
-    return Limits(seconds, work.clock.at(end))
+    return Limits(seconds, work.clock.at(end), going_on=work.told)
 
 
 def add(work: Audit, cell: Cell, place: RunFolder, rows: list[Row]) -> None:
@@ -218,6 +243,8 @@ def ladder(work: Audit) -> None:
     batch = int(worst["batch"]) if str(worst["batch"]).isdigit() else None
     cell = Cell(int(worst["round"]), batch)
     for name, defended in candidates(work.scenario):
+        if not work.going_on():
+            break
         one = resisted(work, name, defended, cell)
         shown = "–" if one.worst is None else f"{one.worst:.2f}"
         work.tell(f"defence {name}: worst {shown}, {WORDS[one.passes]} {one.why}".rstrip())
@@ -244,6 +271,7 @@ def resisted(work: Audit, name: str, defended: Scenario, cell: Cell) -> Tried:
         enough=lambda rows: bool(work.crossed(rows)),
         victims=2,
         least=1,
+        going_on=work.told,
     )
     try:
         rows, skipped = probe(defended, cell, methods, place, work.starts, work.pace, limits)
@@ -274,6 +302,7 @@ def accuracy_with(work: Audit, name: str, defended: Scenario) -> float | None:
             PlainLines(Console(quiet=True)),
             resume=place.rounds_file.exists(),  # of an audit that was cut short
             going_on=in_time(work.clock.at(LADDER), least=0),
+            progress=work.told,
         )
     except FedprivError:
         return None
@@ -299,6 +328,7 @@ def conclusion(work: Audit) -> dict[str, Any]:
         "defences": [asdict(one) for one in work.tried],
         "cheapest": best.name if best else None,
         "left-out": work.left_out,
+        "interrupted": work.told.stopped,
         "minutes": {
             "given": work.clock.minutes,
             "used": round(work.clock.minutes - work.clock.left(1.0) / 60, 2),

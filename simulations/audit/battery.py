@@ -57,8 +57,7 @@ def milestones(rounds: int) -> tuple[int, ...]:
 
 
 def cells(scenario: Scenario, rounds: Sequence[int]) -> list[Cell]:
-    """Every one of the rounds at every batch size; single samples first, then what clients really
-    do.
+    """Every round at every batch size: single samples first, then what clients really do.
 
     The first round comes first: an untrained model gives most away.
     """

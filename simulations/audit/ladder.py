@@ -1,5 +1,6 @@
-"""Defences from mild to strong, tried on the cell that leaked worst; the cheapest that passes
-wins.
+"""Defences from mild to strong, tried on the cell that leaked worst.
+
+Of those that pass, the cheapest is named.
 """
 
 from dataclasses import dataclass
@@ -19,8 +20,7 @@ LADDER: tuple[tuple[str, tuple[dict[str, Any], ...]], ...] = (
 
 @dataclass(frozen=True)
 class Tried:
-    """A defence, the worst leak it let through in how many reconstructions, and what is left of
-    accuracy.
+    """A defence: the worst leak it let through, in how many reconstructions, and its accuracy.
 
     `passes` None is undecided.
     """

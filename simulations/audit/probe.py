@@ -1,19 +1,19 @@
-"""One cell of an audit: one round of a scenario is exposed from a given start, and attacked in
-time.
+"""One cell of an audit: one round of a scenario is exposed from a given start and attacked.
+
+The attacks have a limited time. How many victims each of them gets follows from its pace so far.
 """
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 
+from fedpriv.progress import Progress, Told, go_on
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
 from fedpriv.simulations.audit.battery import Cell, Method
 from fedpriv.simulations.federation.exposure import Starts, exposed, one_more_round
-from fedpriv.simulations.judging.attacking import Recording, claimed
-from fedpriv.simulations.judging.judge import judge_of, scores_of
-from fedpriv.simulations.judging.recordings import of_run
-from fedpriv.simulations.judging.sums import join_truths
+from fedpriv.simulations.judging.attacking import Recording
+from fedpriv.simulations.judging.judge import Judged, Turn, judged
 from fedpriv.tables import Row
 
 CLIENTS, FEW = 32, 5  # at most so many answer in a cell of single samples, and of batches
@@ -36,9 +36,7 @@ class Pace:
 
 
 def cell_scenario(scenario: Scenario, cell: Cell, methods: Sequence[Method]) -> Scenario:
-    """The scenario of one cell: one more round, the truth kept, the defence as strong as in
-    training.
-    """
+    """The scenario of one cell: one more round, the defence as strong as in training."""
     most = CLIENTS if cell.batch == 1 else FEW
     return one_more_round(
         scenario,
@@ -52,17 +50,71 @@ def cell_scenario(scenario: Scenario, cell: Cell, methods: Sequence[Method]) -> 
 
 @dataclass(frozen=True)
 class Limits:
-    """How long one attack may take by plan, when whatever is under way ends, and what is enough."""
+    """How long an attack may take by plan, when work under way ends, and which rows are enough.
+
+    `going_on` says stop when somebody wants the audit to end.
+    """
 
     planned: Callable[[], float]
     deadline: float
     enough: Callable[[list[Row]], bool] = lambda rows: False
     victims: int = CLIENTS  # at most
     least: int = 0
+    going_on: Progress = go_on
 
     def progress(self, part: float, loss: float) -> bool:
         """Whether there is time to go on."""
-        return time.monotonic() <= self.deadline
+        return time.monotonic() <= self.deadline and self.going_on(part, loss)
+
+
+@dataclass(frozen=True)
+class Paced:
+    """The turns of a cell's attacks: each on as many victims as its share of the time allows.
+
+    An attack whose pace is unknown is tried on two victims first.
+    """
+
+    methods: Sequence[Method]
+    samples: int
+    pace: Pace
+    limits: Limits
+
+    def __call__(self, recording: Recording, found: Judged) -> Iterator[Turn]:
+        most = min(self.limits.victims, len(recording.evidence))
+        for method in self.methods:
+            done = 0
+            for _ in range(2):
+                victims = self.victims(method, most)
+                broken = any(each.attack == method.label for each in found.failures)
+                if broken or victims <= done or self.limits.enough(found.rows):
+                    break
+                started = time.monotonic()
+                yield method.attack(victims), method.label
+                seconds = time.monotonic() - started
+                self.pace.note(method.label, victims - done, self.samples, seconds)
+                done = victims
+
+    def victims(self, method: Method, most: int) -> int:
+        """How many victims an attack has time for, and at least as many as it must have."""
+        fit = self.pace.victims(method.label, self.samples, self.limits.planned(), most)
+        return max(fit, min(self.limits.least, most))
+
+    def left_out(self, found: Judged) -> list[str]:
+        """The attacks without a whole result, and why, where it was not for want of time."""
+        failed = {each.attack: each.why for each in found.failures}
+        tried = {row["attack"] for row in found.rows}
+        cut = {row["attack"] for row in found.rows if row["partial"]}
+        missing = {} if self.limits.enough(found.rows) else dict.fromkeys(self.labels - tried)
+        why = missing | dict.fromkeys(cut, "cut short") | failed
+        return [
+            f"{method.label} ({why[method.label]})" if why[method.label] else method.label
+            for method in self.methods
+            if method.label in why
+        ]
+
+    @property
+    def labels(self) -> set[str]:
+        return {method.label for method in self.methods}
 
 
 def probe(
@@ -74,58 +126,20 @@ def probe(
     pace: Pace,
     limits: Limits,
 ) -> tuple[list[Row], list[str]]:
-    """Scores of the cell's victims, and the attacks there was no time for."""
-    samples = cell.samples(scenario)
-    slots = [pace.victims(method.label, samples, limits.planned(), 1) for method in methods]
-    if not limits.least and not any(slots):
+    """Scores of the cell's victims, and the attacks without a whole result."""
+    turns, told = Paced(methods, cell.samples(scenario), pace, limits), Told(limits.going_on)
+    if not any(turns.victims(method, 1) for method in methods):
         return [], [method.label for method in methods]
     chosen = cell_scenario(scenario, cell, methods)
-    exposed(chosen, folder, starts, cell.round)
-    if chosen.federation.secagg:
-        join_truths(folder, chosen.federation.clients)
-    recording = of_run(folder)
-    # Nobody can be scored who kept no truth: a client that drew no sample.
-    known = [seen for seen in recording.evidence if folder.truth_of(seen.name) is not None]
-    recording = replace(recording, evidence=known)
-    judge = judge_of(chosen, [method.attack() for method in methods], scenario.gate)
-    rows: list[Row] = []
-    left_out: list[str] = []
-    for method in methods:
-        if limits.enough(rows):
-            break
-        victims, why = attacked(method, recording, folder, samples, pace, limits)
-        if why or not victims:
-            left_out.append(f"{method.label} ({why})" if why else method.label)
-        attack = method.attack()
-        rows += scores_of(folder, folder.truth_of, recording, judge, attack, method.label)
-    return rows, left_out
-
-
-def attacked(
-    method: Method,
-    recording: Recording,
-    folder: RunFolder,
-    samples: int,
-    pace: Pace,
-    limits: Limits,
-) -> tuple[int, str]:
-    """Attack as many victims as there is time for; how many, and why not all of them.
-
-    When the pace is unknown, two victims come first.
-    """
-    done = 0
-    most = min(limits.victims, len(recording.evidence))
-    for _ in range(2):
-        victims = pace.victims(method.label, samples, limits.planned(), most)
-        victims = max(victims, min(limits.least, most))
-        if victims <= done:
-            break
-        started = time.monotonic()
-        attack = method.attack(victims)
-        failures = claimed(recording, attack, method.label, folder, progress=limits.progress)
-        pace.note(method.label, victims - done, samples, time.monotonic() - started)
-        if failures:
-            return 0, failures[0].why
-        done = victims
-    cut = any(claim.partial for claim in folder.claims(method.label))
-    return done, "cut short" if cut else ""
+    exposed(chosen, folder, starts, cell.round, told)
+    if told.stopped:
+        return [], [f"{method.label} (interrupted)" for method in methods]
+    found = judged(
+        folder,
+        chosen,
+        metrics=scenario.gate,
+        turns=turns,
+        scored_only=True,
+        progress=limits.progress,
+    )
+    return found.rows, turns.left_out(found)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from fedpriv.simulations.cli.options import AsJson, FailIf
 from fedpriv.simulations.cli.tables import finite
 
 out, err = Console(), Console(stderr=True)
@@ -39,17 +40,14 @@ def attack(
         typer.Option("--out", help="Where claims go. Default: beside the observations."),
     ] = None,
     victims: Annotated[int | None, typer.Option(help="At most so many of each round.")] = None,
-    fail_if: Annotated[
-        list[str] | None,
-        typer.Option(help="Exit with 1 if a score is beyond a bound: 'psnr>20'."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
+    fail_if: FailIf = None,
+    as_json: AsJson = False,
 ) -> None:
     """Attack recorded observations of any Flower app."""
     from fedpriv.errors import WorkFailed
+    from fedpriv.metrics.gates import gates_of
     from fedpriv.runfolder import RunFolder
     from fedpriv.simulations.cli.ending import finish, print_leaks, told_on
-    from fedpriv.simulations.judging.gate import gates_of
     from fedpriv.simulations.judging.judge import scored_claims
     from fedpriv.simulations.judging.recordings import attacks_named, opened, truths_in
     from fedpriv.simulations.stopping import stoppable

@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from fedpriv.simulations.cli.options import AsJson, Profile, Scenario, Settings
+
 out, err = Console(), Console(stderr=True)
 
 
 def audit(
-    scenario: Annotated[
-        str | None, typer.Argument(help="A built-in name or a TOML file. Default: quickstart.")
-    ] = None,
+    scenario: Scenario = None,
     minutes: Annotated[float, typer.Option(help="The time the audit may take.")] = 10.0,
     fail_if: Annotated[
         list[str] | None,
@@ -24,24 +24,26 @@ def audit(
             "else psnr>20."
         ),
     ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Override: training.lr=0.1. Repeatable.")
-    ] = None,
+    settings: Settings = None,
     folder: Annotated[
         Path | None, typer.Option("--out", help="Folder. Default: runs/audit-<name>-<time>.")
     ] = None,
-    profile: Annotated[str | None, typer.Option(help="One of the scenario's profiles.")] = None,
+    profile: Profile = None,
     resume: Annotated[
         bool, typer.Option(help="Continue the audit in --out; what it has is kept.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Find out whether a federation leaks, and which defence would stop it."""
-    from fedpriv.errors import BadFolder, GateCrossed, Undecided
+    from fedpriv.errors import BadFolder
+    from fedpriv.metrics.gates import parsed
     from fedpriv.runfolder import RunFolder, new_folder
     from fedpriv.scenario import read
     from fedpriv.simulations.api import RunResult
     from fedpriv.simulations.audit import audit as audited
+    from fedpriv.simulations.judging.gate import check
+    from fedpriv.simulations.stopping import stoppable
+    from fedpriv.tables import rows_in
 
     if resume and folder is None:
         raise BadFolder("--resume needs --out, the folder of the audit to continue.")
@@ -50,27 +52,21 @@ def audit(
     warnings.filterwarnings("ignore", message="Optimal order is the largest alpha")  # Opacus
     chosen = read(scenario or "quickstart", settings or [], profile)
     place = RunFolder(folder) if folder else new_folder(f"audit-{chosen.name}")
-    try:
+    with stoppable() as progress:
         found = audited(
-            chosen, place, minutes=minutes, fail_if=fail_if or [], resume=resume, console=err
+            chosen,
+            place,
+            minutes=minutes,
+            fail_if=fail_if or [],
+            resume=resume,
+            console=err,
+            progress=progress,
         )
-    except KeyboardInterrupt:
-        raise Undecided(f"Interrupted; what was found so far is in {place.path}.") from None
     if as_json:
         typer.echo(json.dumps(found))
     else:
         for sentence in RunResult(place.path).verdict.sentences:
             out.print(sentence, highlight=False)
         out.print(f"report: {found['report']}", highlight=False, soft_wrap=True)
-    if not found["attacked"]:
-        raise Undecided(f"No attack was scored, so nothing is decided; see {found['report']}.")
-    if found["passed"] and found["left-out"]:
-        raise Undecided(
-            f"No score crosses the gate, but {len(found['left-out'])} attacks were left out or cut "
-            f"short; give the audit more minutes. See {found['report']}."
-        )
-    if not found["passed"]:
-        raise GateCrossed(
-            f"The gate {', '.join(found['gates'])} is crossed by {found['crossed']} of "
-            f"{found['attacked']} reconstructions; see {found['report']}."
-        )
+    gates, left_out = list(map(parsed, found["gates"])), len(found["left-out"])
+    check(gates, rows_in(place.scores()), found["interrupted"], left_out=left_out)

@@ -29,21 +29,24 @@ def scenarios() -> None:
 
 def listing(
     kind: Annotated[
-        str,
-        typer.Argument(
-            help="plugins, attacks, strategies, malicious, models, data, metrics or autoencoders."
-        ),
-    ],
+        str | None, typer.Argument(help="What to list, such as attacks. Default: the kinds.")
+    ] = None,
     name: Annotated[
         str | None, typer.Argument(help="One part, by its name or pkg.module:Name.")
     ] = None,
 ) -> None:
-    """What there is of a kind, one line each, with the paper it comes from."""
+    """What there is of a kind, one line each, with its paper; without a kind, what kinds exist."""
     from fedpriv.errors import BadOption
     from fedpriv.scenario.binding import nearest
     from fedpriv.simulations.registries import registries
 
     known = registries()
+    if kind is None:
+        kinds = Table("kind", "how many")
+        for word, registry in known.items():
+            kinds.add_row(word, str(len(registry)))
+        out.print(kinds)
+        return
     if kind not in known:
         raise BadOption(
             f"There is no list of '{kind}'.{nearest(kind, known)} Choose from: {', '.join(known)}."

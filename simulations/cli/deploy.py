@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from fedpriv.simulations.cli.guarded import guarded
-from fedpriv.simulations.cli.options import within
+from fedpriv.simulations.cli.options import AsJson, FailIf, Profile, Resume, Settings
+from fedpriv.simulations.cli.values import within
 
 if TYPE_CHECKING:
     from fedpriv.simulations.deploy.docker import Containers
@@ -74,7 +75,7 @@ def status(
     file: File = FILE,
     folder: Folder = FOLDER,
     engine: Engine = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show services, clients, runs and until when certificates are valid."""
     from fedpriv.simulations.deploy.certificates import days_left, read_certificates
@@ -117,33 +118,29 @@ def shown(columns: list[str], rows: list[list[str]]) -> None:
 @guarded
 def run(
     scenario: Annotated[str, typer.Argument(help="A built-in name or a TOML file.")] = "quickstart",
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Override: training.lr=0.1. Repeatable.")
-    ] = None,
+    settings: Settings = None,
     target: Annotated[
         Path | None, typer.Option("--out", help="Run folder. Default: runs/<name>-<time>.")
     ] = None,
-    profile: Annotated[str | None, typer.Option(help="One of the scenario's profiles.")] = None,
-    resume: Annotated[bool, typer.Option(help="Continue the run in --out.")] = False,
+    profile: Profile = None,
+    resume: Resume = False,
     detach: Annotated[bool, typer.Option(help="Submit and return at once.")] = False,
-    fail_if: Annotated[
-        list[str] | None,
-        typer.Option(help="Exit with 1 if a score is beyond a bound: 'psnr>20'."),
-    ] = None,
+    fail_if: FailIf = None,
     file: File = FILE,
     folder: Folder = FOLDER,
     engine: Engine = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Submit a scenario to the running federation; attack, judge and report what came of it."""
     from fedpriv.errors import BadFolder
+    from fedpriv.metrics.gates import gates_of
     from fedpriv.runfolder import RunFolder, new_folder
     from fedpriv.scenario import read
     from fedpriv.simulations.checks import check
-    from fedpriv.simulations.cli.ending import finish, print_leaks, stopped, told_on
+    from fedpriv.simulations.cli.ending import finish, print_leaks, told_on
     from fedpriv.simulations.cli.tables import finite
     from fedpriv.simulations.deploy.submission import carried_out, fitted, submitted
-    from fedpriv.simulations.judging.gate import gates_of
+    from fedpriv.simulations.stopping import stoppable
 
     def tell(line: str) -> None:
         err.print(line, highlight=False, soft_wrap=True)
@@ -160,19 +157,19 @@ def run(
     tell(f"run {number} -> {place.path}")
     if detach:
         return
-    try:
-        results = carried_out(started, number, chosen, place, tell, told_on(err), gates)
-    except KeyboardInterrupt:
-        again = f"fedpriv deploy run {scenario} --resume --out {place.path}"
-        tell(f"run {number} continues on the federation")
-        raise stopped(gates, again) from None
+    with stoppable() as progress:
+        results = carried_out(started, number, chosen, place, tell, told_on(err), gates, progress)
+    if not results["report"]:
+        tell(f"run {number} goes on without this command; `fedpriv deploy status` shows it")
     if as_json:
         typer.echo(json.dumps(finite(results)))
     else:
         print_leaks(chosen.name, results, out, err)
         out.print(f"run {number}: {results['status']}; run folder: {place.path}", soft_wrap=True)
-        out.print(f"report: {results['report']}", highlight=False, soft_wrap=True)
-    finish(gates, [results], bool(results.get("partial")))
+        if results["report"]:
+            out.print(f"report: {results['report']}", highlight=False, soft_wrap=True)
+    again = f"fedpriv deploy run {scenario} --resume --out {place.path}"
+    finish(gates, [results], bool(results.get("partial")), again)
 
 
 @app.command()

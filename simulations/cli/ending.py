@@ -1,16 +1,16 @@
-"""How commands that attack end: tables, where things are, and an exit code that says what was
-found.
-"""
+"""How commands that attack end: tables, where things are, and an exit code."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
 
-from fedpriv.errors import FedprivError, Interrupted, Undecided
+from fedpriv.errors import Interrupted, Undecided
+from fedpriv.metrics.gates import Gate
 from fedpriv.simulations.cli.tables import scores_table
 from fedpriv.simulations.judging.findings import LEFT_OUT
-from fedpriv.simulations.judging.gate import Gate, check
+from fedpriv.simulations.judging.gate import check
 
 
 def told_on(console: Console) -> Any:
@@ -20,12 +20,6 @@ def told_on(console: Console) -> Any:
         console.print(f"{attack}: {done} of {total} victims", highlight=False)
 
     return tell
-
-
-def stopped(gates: Sequence[Gate], again: str) -> FedprivError:
-    """What Ctrl-C during training ends in: with a gate, nothing was decided."""
-    kind = Undecided if gates else Interrupted
-    return kind(f"Interrupted. Go on with: {again}")
 
 
 def print_leaks(title: str, result: Mapping[str, Any], out: Console, err: Console) -> None:
@@ -44,12 +38,24 @@ def finish(
 ) -> None:
     """GateCrossed if a score lies beyond a gate; Undecided or Interrupted if work was cut short.
 
-    `results` hold the scores and the failed attacks of what was judged.
+    `results` hold the scores and the failed attacks of what was judged. `again` is the command
+    that goes on with work that was cut short.
     """
     results = list(results)
     rows = [row for one in results for row in one.get("scores", [])]
     failed = [each["attack"] for one in results for each in one.get("attacks-failed", [])]
-    check(gates, rows, partial, failed)
+    with kept(partial, again):
+        check(gates, rows, partial, failed)
+
+
+@contextmanager
+def kept(partial: bool, again: str = "") -> Iterator[None]:
+    """Around a gate: where work was cut short, the end says so and how to go on with it."""
+    way = "Interrupted; what was found so far is kept and marked partial."
+    way += f" Go on with: {again}" if again else ""
+    try:
+        yield
+    except Undecided as error:
+        raise Undecided(f"{error} {way}" if partial else str(error)) from None
     if partial:
-        hint = f" Go on with: {again}" if again else ""
-        raise Interrupted(f"Interrupted; what was found so far is kept and marked partial.{hint}")
+        raise Interrupted(way)

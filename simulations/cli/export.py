@@ -24,7 +24,7 @@ def export(
     experiment: Annotated[str, typer.Option(help="MLflow's experiment.")] = "fedpriv",
 ) -> None:
     """Hand a run over to TensorBoard or MLflow: scalars, parameters, pictures, the report."""
-    from fedpriv.simulations.cli.options import writable
+    from fedpriv.simulations.cli.values import writable
     from fedpriv.simulations.export import to_mlflow, to_tensorboard
 
     target = out or ("tensorboard" if to is Target.tensorboard else "mlruns")

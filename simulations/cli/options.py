@@ -1,28 +1,24 @@
-"""What Typer cannot check of an option: numbers that are finite, places that can be written."""
+"""Options that several commands take, in the same words."""
 
-import os
-import tempfile
-from pathlib import Path
+from typing import Annotated
 
-from fedpriv.errors import BadFolder, BadOption
+import typer
 
-
-def within(name: str, value: float, low: float, high: float) -> None:
-    """BadOption unless low <= value <= high; nan is in no range."""
-    if not low <= value <= high:
-        raise BadOption(f"{name} must be between {low:g} and {high:g}, got {value}.")
-
-
-def writable(file: Path) -> None:
-    """BadFolder unless `file` can be written, said before hours of work are done for it."""
-    try:
-        folder = file.parent
-        folder.mkdir(parents=True, exist_ok=True)
-        if file.is_dir():
-            raise IsADirectoryError(f"'{file}' is a folder")
-        descriptor, path = tempfile.mkstemp(prefix=".writable-", dir=folder)
-        os.close(descriptor)
-        Path(path).unlink()
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise BadFolder(f"'{file}' cannot be written: {why}; give another --out.") from error
+Scenario = Annotated[
+    str | None, typer.Argument(help="A built-in name or a TOML file. Default: quickstart.")
+]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", help="Override: training.lr=0.1. Repeatable.")
+]
+Profile = Annotated[str | None, typer.Option(help="One of the scenario's profiles.")]
+Resume = Annotated[bool, typer.Option(help="Continue the run in --out.")]
+RayAddress = Annotated[
+    str | None, typer.Option(help="Join this Ray cluster; $RAY_AUTH_TOKEN is its token.")
+]
+InsecureRay = Annotated[
+    bool, typer.Option("--insecure-ray", help="Join a Ray cluster that asks for no token.")
+]
+FailIf = Annotated[
+    list[str] | None, typer.Option(help="Exit with 1 if a score is beyond a bound: 'psnr>20'.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")]

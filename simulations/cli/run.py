@@ -8,6 +8,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from fedpriv.simulations.cli.options import (
+    AsJson,
+    FailIf,
+    InsecureRay,
+    Profile,
+    RayAddress,
+    Resume,
+    Scenario,
+    Settings,
+)
 from fedpriv.simulations.cli.tables import finite
 
 out, err = Console(), Console(stderr=True)
@@ -15,28 +25,17 @@ WIDE = 160  # columns: a table of many figures is scrolled, not cut
 
 
 def run(
-    scenario: Annotated[
-        str | None, typer.Argument(help="A built-in name or a TOML file. Default: quickstart.")
-    ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Override: training.lr=0.1. Repeatable.")
-    ] = None,
+    scenario: Scenario = None,
+    settings: Settings = None,
     folder: Annotated[
         Path | None, typer.Option("--out", help="Run folder. Default: runs/<name>-<time>.")
     ] = None,
-    profile: Annotated[str | None, typer.Option(help="One of the scenario's profiles.")] = None,
-    resume: Annotated[bool, typer.Option(help="Continue the run in --out.")] = False,
-    ray_address: Annotated[
-        str | None, typer.Option(help="Join this Ray cluster; $RAY_AUTH_TOKEN is its token.")
-    ] = None,
-    insecure_ray: Annotated[
-        bool, typer.Option("--insecure-ray", help="Join a Ray cluster that asks for no token.")
-    ] = False,
-    fail_if: Annotated[
-        list[str] | None,
-        typer.Option(help="Exit with 1 if a score is beyond a bound: 'psnr>20'."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    profile: Profile = None,
+    resume: Resume = False,
+    ray_address: RayAddress = None,
+    insecure_ray: InsecureRay = False,
+    fail_if: FailIf = None,
+    as_json: AsJson = False,
 ) -> None:
     """Run a scenario end to end."""
     from fedpriv.errors import BadFolder
@@ -51,14 +50,15 @@ def run(
         chosen = read(scenario or "quickstart", settings or [], profile)
     place = RunFolder(folder) if folder else new_folder(chosen.name)
 
-    from fedpriv.simulations.cli.ending import finish, stopped, told_on
+    from fedpriv.metrics.gates import gates_of
+    from fedpriv.simulations.cli.ending import finish, told_on
     from fedpriv.simulations.federation.progress import show_on
-    from fedpriv.simulations.judging.gate import gates_of
     from fedpriv.simulations.pipeline import run_all
+    from fedpriv.simulations.stopping import stoppable
 
     gates = gates_of(chosen.gate, fail_if or [])
     again = f"fedpriv run --resume --out {place.path}"
-    try:
+    with stoppable() as progress:
         results = run_all(
             chosen,
             place,
@@ -68,9 +68,8 @@ def run(
             insecure_ray=insecure_ray,
             gates=gates,
             tell=told_on(err),
+            progress=progress,
         )
-    except KeyboardInterrupt:
-        raise stopped(gates, again) from None
     if as_json:
         typer.echo(json.dumps(finite(results)))
     else:
@@ -90,7 +89,8 @@ def print_results(title: str, results: dict[str, Any]) -> None:
     for name, result in results["rows"].items():
         print_leaks(name or title, result, out, err)
     out.print(f"run folder: {results['folder']}", highlight=False, soft_wrap=True)
-    out.print(f"report: {results['report']}", highlight=False, soft_wrap=True)
+    if results["report"]:
+        out.print(f"report: {results['report']}", highlight=False, soft_wrap=True)
 
 
 def rounds_table(title: str, rounds: list[dict[str, Any]], most: int = 12) -> Table:
@@ -114,8 +114,9 @@ def rounds_table(title: str, rounds: list[dict[str, Any]], most: int = 12) -> Ta
 
 
 def summary_table(title: str, rows: list[dict[str, Any]]) -> Table:
-    """What variants that share codes learned and what leaked; summary.csv has the blind guesses
-    too.
+    """What variants that share codes learned and what leaked.
+
+    The blind guesses are in summary.csv.
     """
     found = dict.fromkeys(key for row in rows for key in row if not key.endswith("-blind"))
     columns = [name for name in found if name not in ("plugins", "seconds")]

@@ -5,14 +5,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from fedpriv.simulations.cli.options import within, writable
+from fedpriv.simulations.cli.options import AsJson, InsecureRay, RayAddress
+from fedpriv.simulations.cli.values import within, writable
 
 if TYPE_CHECKING:
     from fedpriv.policies import Policy, PolicySet
@@ -76,16 +77,12 @@ def search(
         "policies.json"
     ),
     workers: Annotated[int, typer.Option(help="Processes on this machine.", min=1)] = 1,
-    ray_address: Annotated[
-        str | None, typer.Option(help="Join this Ray cluster; $RAY_AUTH_TOKEN is its token.")
-    ] = None,
-    insecure_ray: Annotated[
-        bool, typer.Option("--insecure-ray", help="Join a Ray cluster that asks for no token.")
-    ] = False,
+    ray_address: RayAddress = None,
+    insecure_ray: InsecureRay = False,
     gpus_per_worker: Annotated[
         float, typer.Option(help="GPUs of each worker; a fraction shares one.")
     ] = 0.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Search for transformation policies that stop gradient inversion (ATS).
 
@@ -102,6 +99,7 @@ def search(
     from fedpriv.policies.search import Search
     from fedpriv.simulations.search.search import Places, search_policies
     from fedpriv.simulations.search.subject import Subject
+    from fedpriv.simulations.stopping import stoppable
 
     subject = Subject(
         data=data,
@@ -127,27 +125,22 @@ def search(
         race=not in_full,
         seed=seed,
     )
-    from fedpriv.errors import Interrupted
-
-    with _shown(err) as progress:
-        try:
-            found = search_policies(
-                subject,
-                settings,
-                file,
-                workers=workers,
-                ray_address=ray_address,
-                insecure_ray=insecure_ray,
-                gpus_per_worker=gpus_per_worker,
-                policies=chosen,
-                on_stage=progress.begin,
-                on_done=progress.advance,
-            )
-            checked = verify and _checked(
-                found, subject, file, verify, verified, attacked, progress
-            )
-        except KeyboardInterrupt:
-            raise Interrupted("Interrupted. The same command goes on with it.") from None
+    with _shown(err) as shown, stoppable() as progress:
+        told = (shown.begin, shown.advance, progress)
+        found = search_policies(
+            subject,
+            settings,
+            file,
+            workers=workers,
+            ray_address=ray_address,
+            insecure_ray=insecure_ray,
+            gpus_per_worker=gpus_per_worker,
+            policies=chosen,
+            on_stage=shown.begin,
+            on_done=shown.advance,
+            progress=progress,
+        )
+        checked = verify and _checked(found, subject, file, verify, verified, attacked, told)
     if as_json:
         typer.echo(json.dumps(json.loads(file.read_text(encoding="utf-8"))))
         return
@@ -178,14 +171,13 @@ def _checked(
     attack: str,
     policies: int,
     images: int,
-    progress: "_Shown",
+    told: tuple[Any, ...],
 ) -> "Correlation":
     from fedpriv.simulations.search.correlation import verify
     from fedpriv.simulations.search.layers import watch
 
-    shown = (progress.begin, progress.advance)
-    checked = verify(found, subject, file, attack, policies, images, *shown)
-    watch(found, subject, file, attack, images, *shown)
+    checked = verify(found, subject, file, attack, policies, images, *told)
+    watch(found, subject, file, attack, images, *told)
     return checked
 
 

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from fedpriv.simulations.cli.options import AsJson, InsecureRay, Profile, RayAddress
 from fedpriv.simulations.cli.tables import finite
 
 out, err = Console(), Console(stderr=True)
@@ -23,14 +24,10 @@ def sweep(
     folder: Annotated[
         Path | None, typer.Option("--out", help="Sweep folder. Default: runs/<name>-<time>.")
     ] = None,
-    profile: Annotated[str | None, typer.Option(help="One of the scenario's profiles.")] = None,
+    profile: Profile = None,
     resume: Annotated[bool, typer.Option(help="Do only the cells --out lacks.")] = False,
-    ray_address: Annotated[
-        str | None, typer.Option(help="Join this Ray cluster; $RAY_AUTH_TOKEN is its token.")
-    ] = None,
-    insecure_ray: Annotated[
-        bool, typer.Option("--insecure-ray", help="Join a Ray cluster that asks for no token.")
-    ] = False,
+    ray_address: RayAddress = None,
+    insecure_ray: InsecureRay = False,
     workers: Annotated[
         int | None,
         typer.Option(help="Cells at a time on this machine. Default: its cores.", min=1),
@@ -41,14 +38,15 @@ def sweep(
             help="Exit with 1 if no defended setting keeps all victims within: 'psnr>20'."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the tables as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train and attack a grid of defences; ends in PPC curves and a CAP table."""
     from fedpriv.errors import BadFolder, WorkFailed
+    from fedpriv.metrics.gates import gates_of
     from fedpriv.runfolder import new_folder
     from fedpriv.scenario import read
-    from fedpriv.simulations.cli.ending import stopped
-    from fedpriv.simulations.judging.gate import gates_of
+    from fedpriv.simulations.cli.ending import kept
+    from fedpriv.simulations.stopping import stoppable
     from fedpriv.simulations.sweep.ending import check_defended
     from fedpriv.simulations.sweep.sweep import sweep as swept
     from fedpriv.sweepfolder import SweepFolder
@@ -66,7 +64,7 @@ def sweep(
         left = (time.monotonic() - started) / fresh * (total - done)
         err.print(f"{done}/{total} cells  {left:.0f} s left  {name}", highlight=False)
 
-    try:
+    with stoppable() as progress:
         results = swept(
             chosen,
             SweepFolder(place),
@@ -76,12 +74,9 @@ def sweep(
             workers=workers,
             gates=gates,
             tell=tell,
+            progress=progress,
         )
-    except KeyboardInterrupt:
-        named = ["--profile", profile] if profile else []
-        named += [part for one in settings or () for part in ("--set", one)]
-        again = shlex.join(["fedpriv", "sweep", scenario, *named, "--resume", "--out", str(place)])
-        raise stopped(gates, again) from None
+    partial = results["partial"]
     failed = [row for row in results["rows"] if row.get("error")]
     if as_json:
         typer.echo(json.dumps(finite(results)))
@@ -89,21 +84,27 @@ def sweep(
         out.print(cap_table(chosen.name, results["cap"]))
         out.print(f"sweep folder: {place}", highlight=False, soft_wrap=True)
         out.print(f"report: {results['report']}", highlight=False, soft_wrap=True)
-    for row in failed:
+    for row in () if partial else failed:
         name = f"{row['defence']} {row['value']}, {row['attack']}"
         err.print(f"{name}: {row['error']}", highlight=False, markup=False)
-    if failed and len(failed) == len(results["rows"]):
+    if failed and len(failed) == len(results["rows"]) and not partial:
         raise WorkFailed(f"Every cell failed, the first one with: {failed[0]['error']}")
-    check_defended(gates, results["scores"], results["rows"])
+    named = ["--profile", profile] if profile else []
+    named += [part for one in settings or () for part in ("--set", one)]
+    again = shlex.join(["fedpriv", "sweep", scenario, *named, "--resume", "--out", str(place)])
+    with kept(partial, again):
+        check_defended(gates, results["scores"], results["rows"])
 
 
 def cap_table(title: str, rows: list[dict[str, Any]]) -> Table:
     """CAP of every defence against every attack (SPN table 1); higher is better."""
+    from fedpriv.metrics.distances import distances
+
     table = Table(title=f"{title}: CAP, higher is better")
     columns = ("defence", "attack", "knows", "batch", "accuracy")
     for column in columns:
         table.add_column(column)
-    kinds = ("reconstruction", "membership", "tracing")
+    kinds = [distance.kind for distance in distances()]
     for kind in kinds:
         table.add_column(kind, justify="right")
     for row in rows:

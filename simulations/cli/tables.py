@@ -14,9 +14,7 @@ FEW = 3  # metrics that a terminal has room for; scores.csv has all of them
 
 
 def scores_table(title: str, rows: Sequence[Row]) -> Table:
-    """One line an attack: how many scores, of each metric the median and the worst, and the
-    seconds.
-    """
+    """One line an attack: how many scores, the median and the worst of each metric, the seconds."""
     table = Table(title=title)
     table.add_column("attack", overflow="fold")
     names = [name for name in METRICS if any(name in row for row in rows)]

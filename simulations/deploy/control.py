@@ -101,12 +101,13 @@ class Control:
     def wait(
         self,
         run: int,
-        look: Callable[[], None] = lambda: None,
+        look: Callable[[], bool] = lambda: True,
         every: float = 1.0,
         patience: float = 120.0,
     ) -> Status:
-        """The status when the run has finished; a SuperLink that is being restarted is waited
-        for.
+        """The status when the run has finished, or when `look` says to wait no longer.
+
+        A SuperLink that is being restarted is waited for.
         """
         seen = time.monotonic()
         while True:
@@ -117,8 +118,7 @@ class Control:
                 if time.monotonic() - seen > patience:
                     raise
             else:
-                look()
-                if status.finished:
+                if not look() or status.finished:
                     return status
             time.sleep(every)
 

@@ -1,5 +1,6 @@
 """A run on a real federation: submitted, followed round by round, and its real end reported."""
 
+import math
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -8,6 +9,8 @@ from typing import Any, Protocol
 
 from fedpriv.clients.protection.bundle import own_bundle
 from fedpriv.errors import BadInput, WorkFailed
+from fedpriv.metrics.gates import Gate
+from fedpriv.progress import Progress, Told, go_on
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
 from fedpriv.simulations.deploy.control import Control, Status
@@ -15,7 +18,6 @@ from fedpriv.simulations.federation.follow import following
 from fedpriv.simulations.federation.progress import described
 from fedpriv.simulations.judging.attacking import Tell as TellOfAttacks
 from fedpriv.simulations.judging.attacking import silent
-from fedpriv.simulations.judging.gate import Gate
 from fedpriv.simulations.pipeline import concluded, judge
 
 Tell = Callable[[str], None]
@@ -38,9 +40,8 @@ def fitted(engine: Engine, scenario: Scenario, tell: Tell) -> Scenario:
     online = sum(how == "online" for _, how, _ in engine.control().nodes())
     if scenario.variants:
         raise BadInput(
-            f"Scenario '{scenario.name}' has variants; a federation takes one run at a time. Give "
-            "a "
-            "scenario without [[variants]], and its settings with --set."
+            f"Scenario '{scenario.name}' has variants; a federation takes one run at a time. "
+            "Give a scenario without [[variants]], and its settings with --set."
         )
     if not online:
         raise WorkFailed("No client is online; `fedpriv deploy status` shows the services.")
@@ -70,24 +71,29 @@ def carried_out(
     tell: Tell,
     tell_attacks: TellOfAttacks = silent,
     gates: Sequence[Gate] = (),
+    progress: Progress = go_on,
 ) -> dict[str, Any]:
     """What came of a run, attacked and judged as a simulated one, with its page.
 
+    When `progress` says stop during training, the run goes on without us and nothing is judged.
     WorkFailed with the last words of the ServerApp when it failed.
     """
-    with following(folder, scenario):
-        status = finished(engine, run, folder, scenario.federation.rounds, tell)
+    told = Told(progress)
+    with following(folder, scenario, told):
+        status = finished(engine, run, folder, scenario.federation.rounds, tell, told)
     rounds = folder.rounds()
+    results: dict[str, Any] = {"run": run, "status": str(status), "report": ""}
+    results |= {"folder": str(folder.path), "rounds": rounds}
+    if told.stopped:
+        return results | {"partial": True}
     if not status.good:
         last = "".join(engine.control().log(run)).strip().splitlines()[-12:]
         raise WorkFailed(
             f"Run {run} ended as {status} after {len(rounds)} of {scenario.federation.rounds} "
             f"rounds. {status.details}\n" + "\n".join(last)
         )
-    results: dict[str, Any] = {"run": run, "status": str(status)}
-    results |= {"folder": str(folder.path), "rounds": rounds}
     gather_truths(engine, folder)
-    judge(results, folder, scenario, tell_attacks, gates)
+    judge(results, folder, scenario, tell_attacks, gates, progress=told)
     return results | {"report": concluded(folder, {"": results})["report"]}
 
 
@@ -104,11 +110,13 @@ def gather_truths(engine: Engine, folder: RunFolder) -> None:
                 shutil.copy(path, folder.truth / path.name)
 
 
-def finished(engine: Engine, run: int, folder: RunFolder, last: int, tell: Tell) -> Status:
-    """The status when the run has finished; tells of each round as it ends."""
+def finished(
+    engine: Engine, run: int, folder: RunFolder, last: int, tell: Tell, progress: Progress = go_on
+) -> Status:
+    """The status when the run has finished, or when told to stop; tells of each round that ends."""
     told = len(folder.rounds())
 
-    def look() -> None:
+    def look() -> bool:
         nonlocal told
         rounds = folder.rounds()
         for record in rounds[told:]:
@@ -116,6 +124,7 @@ def finished(engine: Engine, run: int, folder: RunFolder, last: int, tell: Tell)
             for failure in record["failed"]:
                 tell(f"  client {failure['client']}: {failure['why']}")
         told = len(rounds)
+        return progress(told / last, math.nan)
 
     status = engine.control().wait(run, look)
     look()

@@ -3,7 +3,9 @@
 import logging
 import os
 import shutil
+import signal
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -41,10 +43,13 @@ def cluster(
     with ExitStack() as stack:
         if address:
             stack.enter_context(token_of(address, insecure))
-            why_lost = joined(address, insecure)
+            with own_sigterm():
+                why_lost = joined(address, insecure)
         else:
             stack.enter_context(fresh_token())
-            why_lost = started(stack.enter_context(private_folder()), cpus)
+            folder = stack.enter_context(private_folder())
+            with own_sigterm():
+                why_lost = started(folder, cpus)
         import ray
         from ray._private import auto_init_hook
 
@@ -53,6 +58,17 @@ def cluster(
         stack.callback(ray.shutdown)
         stack.enter_context(watched(why_lost))
         yield
+
+
+@contextmanager
+def own_sigterm() -> Iterator[None]:
+    """SIGTERM means afterwards what it meant before: ray.init puts a handler of its own there."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
 
 
 def is_running() -> bool:

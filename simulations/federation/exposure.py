@@ -1,6 +1,4 @@
-"""One more round from a given start, with evidence and truth kept: what sweeps and audits
-attack.
-"""
+"""One more round from a given start, with evidence and truth kept. Sweeps and audits attack it."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -12,6 +10,7 @@ from rich.console import Console
 
 from fedpriv.clients.catalogue import calibrated
 from fedpriv.errors import WorkFailed
+from fedpriv.progress import Progress, go_on
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario, from_tables, merged
 from fedpriv.simulations.federation.contexts import SEEDED
@@ -95,11 +94,12 @@ def one_more_round(
     return from_tables(tables)
 
 
-def exposed(scenario: Scenario, folder: RunFolder, starts: Starts, start: int) -> RunFolder:
-    """Train the scenario's last round from the start of round `start`; evidence and truth are in
-    the folder.
+def exposed(
+    scenario: Scenario, folder: RunFolder, starts: Starts, start: int, progress: Progress = go_on
+) -> RunFolder:
+    """Train the scenario's last round from the start of round `start`.
 
-    A folder in which this was done before is left as it is.
+    Evidence and truth are in the folder. One in which this was done before is left as it is.
     """
     from fedpriv.simulations.federation.run import simulate
 
@@ -109,4 +109,5 @@ def exposed(scenario: Scenario, folder: RunFolder, starts: Starts, start: int) -
     folder.clear()
     folder.start(scenario, SEEDED)
     starts.give(start, folder, as_round=last)
-    return simulate(scenario, folder, PlainLines(Console(quiet=True)), resume=True)
+    show = PlainLines(Console(quiet=True))
+    return simulate(scenario, folder, show, resume=True, progress=progress)

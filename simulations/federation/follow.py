@@ -6,6 +6,7 @@ divide, so it rests as long as it works while training goes on.
 """
 
 import logging
+import math
 import os
 import select
 import signal
@@ -16,8 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fedpriv.errors import FedprivError
+from fedpriv.progress import Progress, Told, go_on
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
+from fedpriv.simulations.stopping import stoppable
 
 log = logging.getLogger(__name__)
 PAUSE, NICENESS, PATIENCE = 0.5, 10, 600.0
@@ -25,8 +28,11 @@ SHIFT = 0.2  # seconds of work, and then of rest
 
 
 @contextmanager
-def following(folder: RunFolder, scenario: Scenario) -> Iterator[None]:
-    """Attack in the background while the block runs, when an attack wants that."""
+def following(folder: RunFolder, scenario: Scenario, told: Told | None = None) -> Iterator[None]:
+    """Attack in the background while the block runs, when an attack wants that.
+
+    Where `told` has said stop, the attack under way is told so too and saves what it has.
+    """
     if not any(attack.during for attack in scenario.attacks):
         yield
         return
@@ -44,6 +50,8 @@ def following(folder: RunFolder, scenario: Scenario) -> Iterator[None]:
     finally:
         assert process.stdin is not None
         process.stdin.close()
+        if told is not None and told.stopped:
+            process.terminate()
         try:
             process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
@@ -51,13 +59,13 @@ def following(folder: RunFolder, scenario: Scenario) -> Iterator[None]:
             log.warning("the attacks in the background took too long; they are done again")
 
 
-def follow(folder: RunFolder) -> None:
-    """Attack what is recorded, over and over, until standard input ends; then leave."""
+def follow(folder: RunFolder, progress: Progress = go_on) -> None:
+    """Attack what is recorded, over and over, until standard input ends or `progress` says stop."""
     from fedpriv.simulations.judging.attacking import claimed, labels_of
     from fedpriv.simulations.judging.recordings import of_run
 
-    ended = False
-    while not ended:
+    ended, told = False, Told(progress)
+    while not ended and told(0.0, math.nan):
         ready, _, _ = select.select([sys.stdin], [], [], PAUSE)
         ended = bool(ready)
         if not folder.has_evidence():
@@ -66,7 +74,7 @@ def follow(folder: RunFolder) -> None:
         recording = of_run(folder)
         for attack, label in zip(scenario.attacks, labels_of(scenario.attacks), strict=True):
             if attack.during:
-                claimed(recording, attack, label, folder)
+                claimed(recording, attack, label, folder, progress=told)
 
 
 def rest(*_: object) -> None:
@@ -83,7 +91,8 @@ def main() -> None:
     signal.signal(signal.SIGPROF, rest)
     signal.setitimer(signal.ITIMER_PROF, SHIFT, SHIFT)
     try:
-        follow(RunFolder(Path(sys.argv[1])))
+        with stoppable() as progress:
+            follow(RunFolder(Path(sys.argv[1])), progress)
     except FedprivError as error:
         log.warning("the attacks in the background ended: %s", error)
 

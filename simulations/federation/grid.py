@@ -1,6 +1,4 @@
-"""SimulationGrid: Flower's Grid over virtual clients; messages go straight to a backend, nothing
-polls.
-"""
+"""SimulationGrid: Flower's Grid over virtual clients; messages go straight to a backend."""
 
 import time
 import uuid
@@ -15,6 +13,7 @@ from fedpriv.simulations.federation.contexts import RUN_ID, SERVER_NODE
 from fedpriv.simulations.federation.ray_life import RayLost
 
 FAILED = 450  # the code of an error reply: the client broke down
+LOOK = 0.2  # seconds between two looks at whether to go on
 
 
 class SimulationGrid(Grid):
@@ -25,8 +24,10 @@ class SimulationGrid(Grid):
         backend: Backend,
         contexts: dict[int, Context],
         on_reply: Callable[[int], None] = lambda node: None,
+        going_on: Callable[[], bool] = lambda: True,
     ) -> None:
         self.backend, self.contexts, self.on_reply = backend, contexts, on_reply
+        self.going_on = going_on
         self.touched: set[int] = set()  # nodes whose state may have changed since it was saved
         self._run = Run.create_empty(RUN_ID)
         self._replies: dict[str, Message] = {}
@@ -67,18 +68,19 @@ class SimulationGrid(Grid):
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> list[Message]:
+        """The replies that came in time; fewer of them once `going_on` says stop."""
         if self.backend.num_workers <= 1:
-            return [self.answered(message) for message in messages]
+            return [self.answered(message) for message in messages if self.going_on()]
         ends = None if timeout is None else time.monotonic() + timeout
         waiting: set[Future[Message]] = {
             self._workers.submit(self.answered, message) for message in messages
         }
         replies = []
-        while waiting:
-            left = None if ends is None else max(0.0, ends - time.monotonic())
-            done, waiting = wait(waiting, timeout=left, return_when=FIRST_COMPLETED)
-            if not done:
+        while waiting and self.going_on():
+            left = LOOK if ends is None else min(LOOK, ends - time.monotonic())
+            if left <= 0:
                 break
+            done, waiting = wait(waiting, timeout=left, return_when=FIRST_COMPLETED)
             replies += [future.result() for future in done]
         for late in waiting:
             late.cancel()

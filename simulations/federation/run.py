@@ -1,6 +1,7 @@
 """One scenario end to end on this machine or a Ray cluster."""
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from fedpriv.errors import BadFolder
 from fedpriv.files import write_text
 from fedpriv.flower import Backend
 from fedpriv.lock import ORPHANS, alone
+from fedpriv.progress import Progress, go_on
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import class_table
@@ -63,15 +65,22 @@ class Keeper:
     """Passes news on to a show, and saves the clients' private state before each checkpoint.
 
     The starts of the rounds in `keep` are kept in `starts`, so that they can be exposed later.
+    `time_for` says after a round whether there is time for another, `progress` at any moment
+    whether to go on.
     """
 
     scenario: Scenario
     folder: RunFolder
     grid: SimulationGrid
     show: Show
-    going_on: GoingOn
+    time_for: GoingOn
+    progress: Progress
     starts: Starts | None
     keep: frozenset[int]
+    done: float = 0.0  # the part of the rounds that have ended
+
+    def going_on(self) -> bool:
+        return self.progress(self.done, math.nan)
 
     def on_start(self, first: int, last: int) -> None:
         write_text(self.folder.partition_file, class_table(self.scenario))
@@ -84,7 +93,8 @@ class Keeper:
         save_states(self.folder.clients, touched, record["round"])
         self.grid.touched.clear()
         self.show.on_round(record)
-        going_on, following = self.going_on(record), record["round"] + 1
+        self.done = record["round"] / self.scenario.federation.rounds
+        going_on, following = self.time_for(record) and self.going_on(), record["round"] + 1
         if self.starts is not None and (following in self.keep or not going_on):
             self.starts.keep(following, state, self.folder.clients)
         return going_on
@@ -102,11 +112,14 @@ def simulate(
     starts: Starts | None = None,
     keep: Iterable[int] = (),
     going_on: GoingOn = lambda record: True,
+    progress: Progress = go_on,
 ) -> RunFolder:
     """Train the scenario's federation into `folder`.
 
-    After every round `going_on` is asked whether there is time for the next. `starts` keeps what
-    the rounds in `keep` start from, and what the next round would when training is stopped.
+    After every round `going_on` is asked whether there is time for the next. `progress` is asked
+    after every reply: when it says stop, the round under way is given up and done again later.
+    `starts` keeps what the rounds in `keep` start from, and what the next round would when training
+    is stopped.
     """
     if resume and not folder.scenario_file.exists():
         raise BadFolder(f"'{folder.path}' holds no run to resume; leave --resume out.")
@@ -114,9 +127,8 @@ def simulate(
     run_config = {"scenario": scenario.text()}
     with backend_of(scenario, ray_address, insecure_ray) as (backend, why):
         log.info("clients run on %s: %s", type(backend).__name__, why)
-        grid = SimulationGrid(
-            backend, contexts_of(scenario, run_config, folder.truth), show.on_reply
-        )
+        contexts = contexts_of(scenario, run_config, folder.truth)
+        grid = SimulationGrid(backend, contexts, show.on_reply, lambda: progress(0.0, math.nan))
         context = Context(
             run_id=RUN_ID,
             node_id=SERVER_NODE,
@@ -131,7 +143,9 @@ def simulate(
         )
         try:
             with show:
-                keeper = Keeper(scenario, folder, grid, show, going_on, starts, frozenset(keep))
+                keeper = Keeper(
+                    scenario, folder, grid, show, going_on, progress, starts, frozenset(keep)
+                )
                 server_app(keeper, simulated=True)(grid, context)
         finally:
             grid.close()

@@ -1,6 +1,4 @@
-"""Attack recorded evidence: a claim for every victim, on disk; what was done before is not done
-again.
-"""
+"""Attack recorded evidence: a claim on disk for every victim. What is there is not done again."""
 
 import logging
 import math
@@ -41,8 +39,9 @@ def silent(attack: str, done: int, total: int) -> None:
 
 @dataclass(frozen=True)
 class Recording:
-    """What is attacked: evidence, and what is publicly known of the run. A stranger's has no
-    scenario.
+    """What is attacked: evidence, and what is publicly known of the run.
+
+    A stranger's recording has no scenario.
     """
 
     evidence: Sequence[Evidence]

@@ -1,6 +1,4 @@
-"""What attacks need, by the names in their rows: whether a scenario has it, and what the attacker
-is given.
-"""
+"""What attacks need, by the names in their rows: whether a scenario has it, what it gives."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -36,15 +34,16 @@ class Given:
 
 @dataclass(frozen=True)
 class Condition:
-    """`lacks` is what a scenario does not have when the condition fails, `provides` what `gives`
-    gives.
+    """Something that an attack needs.
+
+    `lacks` are the words for a scenario without it, `provides` the names of what `gives` gives.
     """
 
     lacks: str
     holds: Callable[[Scenario], bool]
     gives: Callable[[Scenario, RunFolder | None], Given] = lambda scenario, folder: Given()
     provides: tuple[str, ...] = ()
-    in_evidence: bool = False  # the attack itself sees better, on the evidence, whether it holds
+    in_evidence: bool = False  # only the evidence shows whether it holds, and the attack looks
 
 
 def masks(scenario: Scenario) -> bool:

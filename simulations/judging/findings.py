@@ -1,7 +1,7 @@
-"""What stands in the way of attacks: preflight's findings and the attacks that were left out, as
-one list.
+"""What stands in the way of attacks, as one list: preflight's findings, attacks without a result.
 
-A finding has `cause`, `severity`, `detail` and the `evidence` it was met in.
+A finding has `cause`, `severity`, `detail` and the `evidence` it was met in. The severities of an
+attack without a result are "left out" (it has nothing to do here) and "failed".
 """
 
 from collections.abc import Callable, Sequence
@@ -10,6 +10,7 @@ from typing import Any
 from fedpriv.attacks.preflight import Preflight, preflight_all
 from fedpriv.evidence.observation import Observation
 from fedpriv.evidence.truth import Truth
+from fedpriv.report.reading import FAILED
 
 Finding = dict[str, Any]
 LEFT_OUT = "left out"  # the severity of an attack that has nothing to do here
@@ -43,10 +44,18 @@ def findings_of(results: Sequence[Preflight]) -> list[Finding]:
 
 
 def left_out(attack: str, why: str) -> Finding:
+    return about_attack(attack, LEFT_OUT, f"It was not tried: {why}.")
+
+
+def broke_down(attack: str, why: str) -> Finding:
+    return about_attack(attack, FAILED, f"It failed: {why}")
+
+
+def about_attack(attack: str, severity: str, detail: str) -> Finding:
     return {
         "attack": attack.replace(":", ".").replace("/", "."),
         "cause": f"attack '{attack}'",
-        "severity": LEFT_OUT,
-        "detail": f"It was not tried: {why}.",
+        "severity": severity,
+        "detail": detail,
         "evidence": [],
     }

@@ -1,15 +1,13 @@
-"""Gates: a run fails when one sample leaks more than a gate allows. Means are never judged."""
+"""Checking gates: whether they can be judged at all, and whether one sample crosses one."""
 
-import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 import torch
 
 from fedpriv.catalogue import METRICS
 from fedpriv.errors import BadOption, GateCrossed, Undecided
 from fedpriv.evidence.claims import CLAIMS
+from fedpriv.metrics.gates import Gate
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import dataset_of
 from fedpriv.simulations.judging.conditions import row_of, why_not
@@ -17,64 +15,6 @@ from fedpriv.simulations.judging.scoring import Judge
 from fedpriv.tables import Row
 
 SAMPLES = ("sample", "trained", "input")  # what of a claim has the shape of the data
-PATTERN = re.compile(r"\s*([A-Za-z][\w.:-]*)\s*([<>])\s*([-+0-9.eE]+|nan|inf)\s*")
-
-
-@dataclass(frozen=True)
-class Gate:
-    """`psnr>20`: crossed when any victim's value lies beyond the bound."""
-
-    metric: str
-    above: bool  # whether above the bound is the bad side
-    bound: float
-
-    def __post_init__(self) -> None:
-        METRICS[self.metric]  # an unknown name is refused with the nearest known one
-        if not math.isfinite(self.bound):
-            raise BadOption(f"The gate '{self}' needs a finite number, got {self.bound}.")
-
-    def __str__(self) -> str:
-        return f"{self.metric}{'>' if self.above else '<'}{self.bound:g}"
-
-    def crossed(self, value: float) -> bool:
-        return value > self.bound if self.above else value < self.bound
-
-    def worst(self, rows: Iterable[Row]) -> Row | None:
-        """The row that is worst by this gate; None when no row has the metric."""
-        side = max if self.above else min
-        return side(self.measured(rows), key=lambda row: float(row[self.metric]), default=None)
-
-    def measured(self, rows: Iterable[Row]) -> list[Row]:
-        """The rows that have a number for the metric; NaN is none."""
-        known = [row for row in rows if row.get(self.metric) not in (None, "")]
-        return [row for row in known if not math.isnan(float(row[self.metric]))]
-
-
-def parsed(text: str) -> Gate:
-    """A gate as people type it."""
-    match = PATTERN.fullmatch(text)
-    try:
-        metric, side, bound = match.groups() if match else ("", "", "")
-        return Gate(metric, side == ">", float(bound))
-    except ValueError:
-        raise BadOption(
-            f"A gate reads like 'psnr>20' or 'relative-error<0.3', got '{text}'."
-        ) from None
-
-
-def gates_of(bounds: Mapping[str, float], texts: Iterable[str] = ()) -> list[Gate]:
-    """The gates of a scenario's [gate] and of --fail-if; METRICS say which side is leakage."""
-    own = [Gate(name, METRICS.build(name).leaks == "high", value) for name, value in bounds.items()]
-    return own + [parsed(text) for text in texts]
-
-
-def default_gates() -> list[Gate]:
-    """What decides where nobody sets a gate: the first metric of the catalogue that has a bound."""
-    for name in METRICS:
-        metric = METRICS.build(name)
-        if metric.bound is not None:
-            return [Gate(name, metric.leaks == "high", metric.bound)]
-    return []
 
 
 def comparable(scenario: Scenario, attacks: Iterable[str]) -> set[str]:
@@ -96,9 +36,7 @@ def comparable(scenario: Scenario, attacks: Iterable[str]) -> set[str]:
 
 
 def check_gates(gates: Sequence[Gate], scenario: Scenario, attacks: Iterable[str]) -> None:
-    """BadOption, before anything is trained, for a gate that none of the attacks can be judged
-    by.
-    """
+    """BadOption, before anything is trained, for a gate that no attack's claim can be judged by."""
     if not gates:
         return
     shape = dataset_of(scenario).shape
@@ -131,11 +69,12 @@ def check(
     rows: Iterable[Row],
     partial: bool = False,
     failed: Sequence[str] = (),
+    left_out: int = 0,
 ) -> None:
     """GateCrossed with the worst victim of the first gate that any one crosses.
 
     Undecided when nothing was crossed but no score has the metric, a score is not a number, work
-    was cut short, or an attack failed.
+    was cut short, an attack failed, or some were left out. Means are never judged.
     """
     rows, gates = counted(rows), list(gates)
     unmeasured = []
@@ -157,6 +96,7 @@ def check(
             "keep."
         )
     doubts = ["the attacks were cut short"] if partial else []
+    doubts += [f"{left_out} attacks were left out or cut short"] if left_out else []
     doubts += [f"the attack {name} failed" for name in dict.fromkeys(failed)]
     for gate in gates:
         odd = sum(row.get(gate.metric) not in (None, "") for row in rows) - len(gate.measured(rows))

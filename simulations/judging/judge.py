@@ -3,7 +3,7 @@
 import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -25,22 +25,31 @@ from fedpriv.simulations.judging.attacking import (
     silent,
 )
 from fedpriv.simulations.judging.conditions import faces_of, row_of, why_not
-from fedpriv.simulations.judging.findings import Finding, examined, findings_of, left_out
+from fedpriv.simulations.judging.findings import (
+    Finding,
+    broke_down,
+    examined,
+    findings_of,
+    left_out,
+)
 from fedpriv.simulations.judging.recordings import of_run
 from fedpriv.simulations.judging.scoring import Judge, Scored, traced
 from fedpriv.simulations.judging.sums import join_truths
 from fedpriv.simulations.judging.theorem import promised
 from fedpriv.strategies.catalogue import row_of as strategy_row
-from fedpriv.tables import Row
+from fedpriv.tables import Row, rows_in
 
 log = logging.getLogger(__name__)
 TruthOf = Callable[[str], Truth | None]  # the samples behind the evidence of a name
+Turn = tuple[Attack, str]  # an attack that is carried out, and its folder's name
 
 
 @dataclass
 class Judged:
-    """What came of attacking a folder: scores, what broke down, what was left out, what was cut
-    short.
+    """What came of attacking a folder.
+
+    `rows` are scores, `failures` attacks that broke down, `findings` what stands in their way.
+    `partial` is true when work was cut short.
     """
 
     rows: list[Row] = field(default_factory=list)
@@ -58,6 +67,14 @@ class Judged:
         }
 
 
+Turns = Callable[[Recording, Judged], Iterable[Turn]]  # told of the scores so far
+
+
+def in_order(attacks: Sequence[Attack]) -> Turns:
+    """Every attack once, one after the other."""
+    return lambda recording, found: zip(attacks, labels_of(attacks), strict=True)
+
+
 def judged(
     folder: RunFolder,
     scenario: Scenario,
@@ -65,6 +82,8 @@ def judged(
     *,
     truth_of: TruthOf | None = None,
     metrics: Iterable[str] = (),
+    turns: Turns | None = None,
+    scored_only: bool = False,
     tell: Tell = silent,
     progress: Progress = go_on,
 ) -> Judged:
@@ -72,7 +91,8 @@ def judged(
 
     `attacks` are the scenario's own unless others are given, `truth_of` reads the folder's own
     truth. `metrics` are computed besides those of the catalogue and of [gate], such as somebody's
-    own that --fail-if names.
+    own that --fail-if names. `turns` says which attack comes next and on how many victims; without
+    it every attack has one turn. With `scored_only` nobody is attacked who kept no truth.
     """
     wanted = scenario.attacks if attacks is None else attacks
     if not wanted or strategy_row(scenario).reply == "nothing":
@@ -85,12 +105,11 @@ def judged(
         return Judged(findings=findings)
     if scenario.federation.secagg:
         join_truths(folder, scenario.federation.clients)
-    recording = of_run(folder)
-    findings = (
-        findings_of(examined(recording.updates, truth_of or folder.truth_of))
-        if recording.updates
-        else []
-    )
+    recording, known = of_run(folder), truth_of or folder.truth_of
+    if scored_only:
+        kept = [seen for seen in recording.evidence if known(seen.name) is not None]
+        recording = replace(recording, evidence=kept)
+    findings = findings_of(examined(recording.updates, known)) if recording.updates else []
     todo = []
     for attack in wanted:
         why_left = why_not(attack.name, scenario)
@@ -105,10 +124,13 @@ def judged(
         folder,
         truth_of=truth_of,
         metrics=metrics,
+        turns=turns,
         tell=tell,
         progress=progress,
     )
-    found.findings = findings
+    found.findings = findings + [broke_down(each.attack, each.why) for each in found.failures]
+    if found.failures:
+        folder.write_findings(found.findings)
     return found
 
 
@@ -120,33 +142,30 @@ def scored_claims(
     *,
     truth_of: TruthOf | None = None,
     metrics: Iterable[str] = (),
+    turns: Turns | None = None,
     tell: Tell = silent,
     progress: Progress = go_on,
 ) -> Judged:
     """All attacks on a recording, then their scores; pictures only where no truth was kept."""
     found, told = Judged(), Told(progress)
-    judge = judge_of(recording.scenario, attacks, metrics)
-    labels = labels_of(attacks)
-    for number, (attack, label) in enumerate(zip(attacks, labels, strict=True)):
-        if number and not told(number / len(labels), math.nan):
+    judge, known = judge_of(recording.scenario, attacks, metrics), truth_of or folder.truth_of
+    labels: dict[str, Attack] = {}
+    for attack, label in (turns or in_order(attacks))(recording, found):
+        if labels and not told(len(labels) / (1 + len(attacks)), math.nan):
             break
+        labels[label] = attack
         found.failures += claimed(recording, attack, label, folder, tell, told)
-        found.rows += scores_of(
-            folder, truth_of or folder.truth_of, recording, judge, attack, label
-        )
+        others = [row for row in found.rows if row["attack"] != label]
+        found.rows = others + scores_of(folder, known, recording, judge, attack, label)
     found.partial = told.stopped or any(row["partial"] for row in found.rows)
     if found.rows:
-        folder.write_scores([*scores_of_others(folder, labels), *found.rows])
+        folder.write_scores([*scores_of_others(folder, list(labels)), *found.rows])
     return found
 
 
 def scores_of_others(folder: RunFolder, labels: Sequence[str]) -> list[Row]:
     """What the folder already says of attacks that were not carried out this time."""
-    return [
-        {str(key): value for key, value in row.items() if value == value}  # not nan
-        for row in folder.scores().to_dict("records")
-        if row["attack"] not in labels
-    ]
+    return [row for row in rows_in(folder.scores()) if row["attack"] not in labels]
 
 
 def judge_of(

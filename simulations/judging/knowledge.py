@@ -64,8 +64,9 @@ def oracle(scenario: Scenario, party: int, weights: State) -> Callable[[Tensor],
 
 
 def knowledge_of(scenario: Scenario, releases: Sequence[Release]) -> Iterator[Knowledge]:
-    """Of one round: one attacker with all victims; in a vertical federation one for each party's
-    columns.
+    """What attackers know of one round: one attacker of all victims.
+
+    In a vertical federation there is one for each party's columns.
     """
     check_curious(scenario)
     parties = {int(release.node): release for release in releases}

@@ -11,11 +11,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fedpriv.clients.catalogue import plural
 from fedpriv.errors import BadFolder
 from fedpriv.metrics.tradeoff import pareto
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
-from fedpriv.strategies.catalogue import row_of
+from fedpriv.scenario.sharing import sharing_of
 from fedpriv.sweepfolder import SweepFolder
 from fedpriv.tables import write_table
 
@@ -33,7 +34,7 @@ class Point:
     run: str
     plugins: str
     accuracy: float
-    accuracy_shared: float  # where new samples are shared too, and carry the noise
+    accuracy_shared: float  # of new samples that are shared like the others, noise included
     mse: float
     attack: str
     front: bool = False
@@ -76,8 +77,8 @@ def made(
     if found is None:
         return []
     data = scenario.data
-    codes = "columns" if data.partition == "vertical" else "codes"
-    way = codes if row_of(scenario).reply == "codes" else "updates"
+    row = sharing_of(scenario)
+    way = "columns" if row.columns else plural(row.reply)
     return [Point(data.name, data.limit, way, run, plugins, *accuracies, found[0], found[1])]
 
 

@@ -1,6 +1,4 @@
-"""What is attacked: the evidence of a run folder, or what anybody's app recorded, bound to its
-model.
-"""
+"""What is attacked: evidence of a run folder or of anybody's app, bound to its model."""
 
 import logging
 import math

@@ -20,7 +20,7 @@ from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import dataset_of, test_samples
 from fedpriv.tables import Row
 
-BLIND = "-blind"  # what a metric's column ends in that holds the blind guess's value
+BLIND = "-blind"  # the end of the name of a column with a blind guess's values
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,10 @@ class Scored:
 
 @dataclass(frozen=True)
 class Judge:
-    """What scoring needs to know of a run; a stranger's recording has no scenario and no blind
-    guess.
+    """What scoring needs to know of a run.
 
-    `faces` gives identity features of pictures in [0, 1], where an attack of the scenario is about
-    faces.
+    A stranger's recording has no scenario and no blind guess. `faces` gives identity features of
+    pictures in [0, 1], where an attack of the scenario is about faces.
     """
 
     scenario: Scenario | None = None
@@ -64,9 +63,7 @@ class Judge:
         return Public(x, y, attributes, features)
 
     def besides(self, claim: Claim, truth: Truth, views: Views, g: Tensor, t: Tensor) -> Views:
-        """Views that need more than the claim: faces, categories of a table, secrets that were
-        guessed.
-        """
+        """Views that need more than the claim: faces, categories of a table, guessed secrets."""
         found: Views = {}
         if isinstance(claim, Features) and self.faces and self.scenario:
             pictures = dataset_of(self.scenario).denormalised(truth.x[t])

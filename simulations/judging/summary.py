@@ -1,6 +1,4 @@
-"""A scenario's variants side by side: what each learned and what leaked from its codes, as one
-table.
-"""
+"""A table of a scenario's variants: what each learned, and what leaked from its codes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +8,7 @@ import torch
 from fedpriv.catalogue import DATASETS, METRICS
 from fedpriv.codes.release import Published
 from fedpriv.metrics.faces import faces_like
-from fedpriv.metrics.features import scatter
+from fedpriv.metrics.features import lda_score, scatter
 from fedpriv.metrics.labels import f1, mcc, rate_equal
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
@@ -26,9 +24,7 @@ LEARNED = ("accuracy", "train-accuracy-clean", "train-f1", "train-mcc")
 
 
 def summarised(rows: Mapping[str, Mapping[str, Any]], folder: RunFolder) -> list[Row]:
-    """One row for each variant and attack; a variant that nobody attacked has one without
-    attack.
-    """
+    """One row for each variant and attack. A variant that nobody attacked has one row."""
     found: list[Row] = []
     for name, result in rows.items():
         place = folder.below(name) if name else folder
@@ -50,9 +46,7 @@ def summarised(rows: Mapping[str, Mapping[str, Any]], folder: RunFolder) -> list
 
 
 def leaked(scores: Sequence[Row]) -> list[Row]:
-    """One row an attack: the mean over victims of the mean over each one's samples, of every
-    metric.
-    """
+    """One row an attack: for every metric the mean over victims of the mean over their samples."""
     columns = [name for metric in METRICS for name in (metric, metric + BLIND)]
     found = []
     for attack in dict.fromkeys(row["attack"] for row in scores):
@@ -97,11 +91,12 @@ def identities(scenario: Scenario, folder: RunFolder) -> Row:
     encoder = Published.of(folder.checkpoint_state()).encoder
     query = oracle(scenario, curious_party(scenario), encoder)
     labels = torch.cat([faces.y_train, faces.y_test])
-    within, between = scatter(query(x), labels)
+    codes = query(x)
+    within, between = scatter(codes, labels)
     return {
         "within": within,
         "between": between,
-        "lda": between / within if within > 0 else float("inf"),
+        "lda": lda_score(codes, labels),
         "verifier-accuracy": network.accuracy,
     }
 

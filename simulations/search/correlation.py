@@ -20,7 +20,8 @@ from fedpriv.evidence.observation import Observation
 from fedpriv.metrics.images import psnr
 from fedpriv.policies import Policy, PolicySet
 from fedpriv.policies.privacy_score import sample_gradients
-from fedpriv.policies.search import Stage
+from fedpriv.policies.search import Stage, check_going_on
+from fedpriv.progress import Progress, go_on
 from fedpriv.report.search_figures import draw_correlation
 from fedpriv.rng import generator, seed_of
 from fedpriv.simulations.search.search import Places
@@ -101,14 +102,19 @@ def attacked(
     images: int = 8,
     seed: int = 0,
     on_done: Callable[[], None] = lambda: None,
+    progress: Progress = go_on,
 ) -> list[Attacked]:
-    """Each policy of `scores` on the same first test images, attacked one image an update."""
+    """Each policy of `scores` on the same first test images, attacked one image an update.
+
+    Interrupted when `progress` says stop.
+    """
     invert: Any = ATTACKS.build(attack, options or {})
     x, y = data.x_test[:images], data.y_test[:images]
     rows = []
     for name, privacy in scores.items():
         target = Policy.parse(name)(x, generator(seed, "attacked", name))
-        found = invert(observed(model, data, data.normalised(target), y))
+        found = invert(observed(model, data, data.normalised(target), y), progress)
+        check_going_on(progress)
         guess = found.pixels[:, 0]
         values = [psnr(guess, part.float() / 255).tolist() for part in (target, x)]
         rows.append(Attacked(name, privacy, *map(fmean, values)))
@@ -144,6 +150,7 @@ def verify(
     images: int = 8,
     on_stage: Stage = lambda what, count: None,
     on_done: Callable[[], None] = lambda: None,
+    progress: Progress = go_on,
 ) -> Correlation:
     """Attack some of the candidates with the search's own model, spread evenly over their S_pri."""
     if min(policies, len(found.candidates)) < 3 or images < 1:
@@ -157,5 +164,7 @@ def verify(
     scores = {ranked[row].policy: ranked[row].privacy for row in steps.tolist()}
     on_stage(attack, len(scores))
     seed = found.settings["seed"]
-    rows = attacked(scores, model, data, attack, images=images, seed=seed, on_done=on_done)
+    rows = attacked(
+        scores, model, data, attack, images=images, seed=seed, on_done=on_done, progress=progress
+    )
     return write(rows, attack, Places(out).verified)

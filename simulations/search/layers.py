@@ -13,7 +13,8 @@ from fedpriv.data.dataset import Dataset
 from fedpriv.engine.gradients import Distance, Gradients, inner, square
 from fedpriv.policies import Policy, PolicySet
 from fedpriv.policies.policy_set import RANDOM, named
-from fedpriv.policies.search import Stage
+from fedpriv.policies.search import Stage, check_going_on
+from fedpriv.progress import Progress, go_on
 from fedpriv.report.search_figures import draw_layers
 from fedpriv.rng import generator
 from fedpriv.simulations.search.correlation import judge_of, observed
@@ -22,8 +23,8 @@ from fedpriv.simulations.search.subject import Subject
 from fedpriv.state import State
 from fedpriv.tables import Row, write_table
 
-POINTS = 100  # of a curve, at most
-EVER = 1e6  # gigabytes: no attack is cut into chunks
+POINTS = 100  # at most so many of a curve are drawn
+EVER = 1e6  # gigabytes: so much that no attack is cut into chunks
 Curves = dict[str, Tensor]  # by policy: (evaluations, layers)
 
 
@@ -38,9 +39,7 @@ def by_layer(found: Gradients, target: State) -> Tensor:
 
 
 def layers(target: State) -> list[str]:
-    """The parameters that are weights of a layer, first to last; values have a leading victim
-    axis.
-    """
+    """The parameters that are a layer's weights, in order; values have a leading victim axis."""
     return [name for name, value in target.items() if value.ndim > 2]
 
 
@@ -63,6 +62,7 @@ def similarities(
     images: int = 8,
     seed: int = 0,
     on_done: Callable[[], None] = lambda: None,
+    progress: Progress = go_on,
 ) -> Curves:
     """How near each layer's gradient comes to the observed one, evaluation by evaluation.
 
@@ -75,7 +75,8 @@ def similarities(
         seen: list[Tensor] = []
         target = data.normalised(policy(x, generator(seed, "attacked", policy)))
         together = replace(attack, distance=watched(attack.distance, seen), memory=EVER)
-        together(observed(model, data, target, y))
+        together(observed(model, data, target, y), progress)
+        check_going_on(progress)
         curves[name] = torch.stack(seen)
         on_done()
     return curves
@@ -104,6 +105,7 @@ def watch(
     images: int = 8,
     on_stage: Stage = lambda what, count: None,
     on_done: Callable[[], None] = lambda: None,
+    progress: Progress = go_on,
 ) -> Path | None:
     """The figure's CSV for no policy, a random one and the best found, by the search's own model.
 
@@ -116,7 +118,7 @@ def watch(
     random, best = named(RANDOM, seed=seed)[0], Policy.parse(found.policies[0])
     policies = {"none": Policy(), f"random, {random}": random, f"searched, {best}": best}
     on_stage(f"{attack}, layer by layer", len(policies))
-    curves = similarities(policies, model, data, searching, images, seed, on_done)
+    curves = similarities(policies, model, data, searching, images, seed, on_done, progress)
     names = layers({name: value[None] for name, value in model.named_parameters()})
     write(curves, names, attack, Places(out).layers)
     return Places(out).layers

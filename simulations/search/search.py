@@ -19,7 +19,17 @@ from fedpriv.policies.journal import Journal, Task
 from fedpriv.policies.policy import Policy
 from fedpriv.policies.policy_set import PolicySet
 from fedpriv.policies.scorer import Scorer
-from fedpriv.policies.search import Found, Search, Spread, Stage, done, in_this_process, search
+from fedpriv.policies.search import (
+    Found,
+    Search,
+    Spread,
+    Stage,
+    check_going_on,
+    done,
+    in_this_process,
+    search,
+)
+from fedpriv.progress import Progress, go_on
 from fedpriv.report.search_figures import draw, draw_curves
 from fedpriv.simulations.federation.cluster import cluster
 from fedpriv.simulations.federation.ray_life import LOOK, check_alive
@@ -42,9 +52,7 @@ def on_ray(
     gpus: float = 0.0,
     insecure: bool = False,
 ) -> Iterator[Spread]:
-    """Tasks over the actors of a cluster: one per CPU, or per `gpus` of a GPU; the dead are
-    replaced.
-    """
+    """Tasks over a cluster's actors, one per CPU or per `gpus` of a GPU. Dead ones are replaced."""
 
     class Worker:
         def __init__(self, scorer: Scorer) -> None:
@@ -123,10 +131,11 @@ def search_policies(
     policies: Sequence[Policy] = (),
     on_stage: Stage = lambda what, count: None,
     on_done: Callable[[], None] = lambda: None,
+    progress: Progress = go_on,
 ) -> PolicySet:
     """Search, or go on with the search whose files are there; `policies.json` and its figure.
 
-    `policies` are judged instead of random candidates.
+    `policies` are judged instead of random candidates. Interrupted when `progress` says stop.
     """
     started, places = time.monotonic(), Places(out)
     data = DATASETS.build(subject.data, {}, root=subject.root)
@@ -136,12 +145,19 @@ def search_policies(
     known = len(journal)
 
     def trained() -> nn.Module:
-        def epoch_ended(part: float, loss: float) -> bool:
-            on_done()
-            return True
+        ended = 0
+
+        def batch_ended(part: float, loss: float) -> bool:
+            nonlocal ended
+            while ended < int(part * subject.epochs):
+                ended += 1
+                on_done()
+            return progress(part, loss)
 
         on_stage("semi-trained model", subject.epochs)
-        return semi_trained(subject, data, settings.seed, epoch_ended)
+        made = semi_trained(subject, data, settings.seed, batch_ended)
+        check_going_on(progress)
+        return made
 
     def model() -> nn.Module:
         return kept_model(places.model, untrained(subject, data, settings.seed), trained)
@@ -152,7 +168,9 @@ def search_policies(
     ready = time.monotonic()
 
     def judged(spread: Spread) -> Found:
-        return search(settings, spread, journal, on_stage, lambda task: on_done(), policies)
+        return search(
+            settings, spread, journal, on_stage, lambda task: on_done(), policies, progress
+        )
 
     if ray_address or workers > 1 or gpus_per_worker:
         limit = None if ray_address else workers
@@ -172,7 +190,7 @@ def search_policies(
             "seconds-model": round(ready - started, 2),
             "seconds-search": round(ended - ready, 2),
             "seconds-per-candidate": round((ended - ready) / len(found.candidates), 3),
-            "scores": len(journal) - known,  # which those seconds bought; the rest was known
+            "scores": len(journal) - known,  # new ones; the others were in the journal
         },
     )
     result.save(places.out)
@@ -182,9 +200,7 @@ def search_policies(
 
 
 def shown_curves(scorer: Scorer, found: PolicySet, images: int = 16) -> dict[str, list[float]]:
-    """Mean GradSim curves: without a policy, of the best, of the hybrid and of the worst
-    candidate.
-    """
+    """Mean GradSim curves: no policy, the best, the hybrid and the worst candidate."""
     worst = max(found.candidates, key=lambda row: row.privacy).policy
     shown = {
         "none": Policy(),
@@ -199,7 +215,7 @@ def shown_curves(scorer: Scorer, found: PolicySet, images: int = 16) -> dict[str
     }
 
 
-# More candidates, another number to keep or another rule of the race leave the scores as they are.
+# Settings that change which candidates are scored or kept, but no score.
 NOT_DECISIVE = ("candidates", "keep", "threshold", "quantile", "evolve", "race", "doubts")
 
 

@@ -24,7 +24,7 @@ from fedpriv.rng import generator, seed_of
 from fedpriv.state import state_of
 from fedpriv.training import fit
 
-ATTACKED = 100  # the first test images, which ATS attacks and therefore does not score with
+ATTACKED = 100  # ATS attacks the first test images, so that no policy is scored on them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,10 +35,10 @@ class Subject:
     model: str = "resnet20"
     root: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)  # of the model
-    share: float = 0.1  # of the training samples that M^s sees …
-    epochs: int = 50  # … this often
+    share: float = 0.1  # the part of the training samples that M^s is trained on
+    epochs: int = 50  # how often M^s sees them
     batch: int = 128  # images in a round of S_acc
-    points: int = 10  # K
+    points: int = 10  # K, interpolation points of S_pri
     reduction: Reduction = "global"
     rule: Rule = "left"
 

@@ -134,8 +134,7 @@ def start_of(scenario: Scenario, sweep: Sweep) -> int:
 
 
 def exposed_scenario(setting: Setting, sweep: Sweep, batch: int) -> Scenario:
-    """One round in which every client shares the gradient of one batch, recorded, with the truth
-    kept.
+    """One round in which every client shares the gradient of one batch. The truth is kept.
 
     Where more victims are asked for than clients trained, the data is split among as many clients
     as victims; those beyond the trained ones come without a state of their own.

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from fedpriv.errors import GateCrossed, Undecided
-from fedpriv.simulations.judging.gate import Gate, counted
+from fedpriv.metrics.gates import Gate
+from fedpriv.simulations.judging.gate import counted
 from fedpriv.tables import Row
 
 

@@ -1,19 +1,23 @@
-"""A grid of defences, values, attacks, batch sizes and seeds as Ray tasks, a file per finished
-cell.
-"""
+"""A sweep: a grid of defences, values, attacks, batch sizes and seeds as Ray tasks."""
 
 import logging
+import math
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from fedpriv.lock import alone
+from fedpriv.metrics.gates import Gate, gates_of
+from fedpriv.progress import Progress, Told, go_on
 from fedpriv.report.page import write_report
 from fedpriv.scenario import Scenario
+from fedpriv.scenario.sections import spelled
 from fedpriv.simulations.checks import check_exposed
 from fedpriv.simulations.federation.cluster import cluster
-from fedpriv.simulations.federation.ray_life import first_ready
-from fedpriv.simulations.judging.gate import Gate, check_gates
+from fedpriv.simulations.federation.ray_life import check_alive
+from fedpriv.simulations.judging.gate import check_gates
+from fedpriv.simulations.stopping import UntilFile
 from fedpriv.simulations.sweep.cells import (
     Cell,
     Setting,
@@ -25,18 +29,21 @@ from fedpriv.simulations.sweep.cells import (
     training_key,
 )
 from fedpriv.simulations.sweep.tables import write_tables
-from fedpriv.simulations.sweep.training import Result, attacked, train
+from fedpriv.simulations.sweep.training import CUT_SHORT, Result, attacked, train
 from fedpriv.sweepfolder import SweepFolder
-from fedpriv.tables import Row
+from fedpriv.tables import Row, rows_in
 
 log = logging.getLogger(__name__)
 Tell = Callable[[int, int, str], None]  # cells done, cells in all, the last one
+LOOK, GRACE = 0.5, 20.0  # seconds between two looks, and those that work under way has to end
+NOT_DONE = "not done yet"  # the error of a cell that has no result
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a sweep does: its cells, and which training serves which setting; equal ones are trained
-    once.
+    """What a sweep does: its cells, and which training serves which setting.
+
+    Settings that are equal share one training.
     """
 
     scenario: Scenario
@@ -78,7 +85,12 @@ def checked(scenario: Scenario, gates: Sequence[Gate] = ()) -> Plan:
 def guarded(
     folder: SweepFolder, names: Sequence[str], work: Callable[..., Any], *given: Any
 ) -> None:
-    """The results of some cells, written down; a failure is one too, and stays within them."""
+    """The results of some cells, written down; a failure is one too, and stays within them.
+
+    Once the sweep is to stop, no work is begun, and no result that is there is written over.
+    """
+    if folder.stop_file.exists():
+        return
     try:
         found = work(*given)
         results = found if isinstance(found, list) else [found]
@@ -86,7 +98,8 @@ def guarded(
         log.warning("%s failed: %s", names[0], error)
         results = [{"error": f"{type(error).__name__}: {error}"}] * len(names)
     for name, result in zip(names, results, strict=True):
-        folder.write_cell(name, result)
+        if result.get("error") != CUT_SHORT or not complete(folder.cell(name)):
+            folder.write_cell(name, result)
 
 
 @alone()
@@ -100,17 +113,17 @@ def sweep(
     workers: int | None = None,
     gates: Sequence[Gate] = (),
     tell: Tell = lambda done, total, name: None,
+    progress: Progress = go_on,
 ) -> dict[str, Any]:
-    """Train every setting once, attack every cell, and write its tables, its scores and its
-    page.
+    """Train every setting once, attack every cell, and write its tables, its scores and its page.
+
+    `partial` is true when `progress` said stop: what had ended by then is in the tables.
     """
-    plan = checked(scenario, gates)
+    plan, told = checked(scenario, gates), Told(progress)
     folder.begin(scenario, resume)
-    try:
-        carry_out(plan, folder, ray_address, workers, tell, insecure_ray)
-    finally:  # also of what was cut short
-        concluded = conclusion(plan, folder)
-    return concluded
+    folder.write_gates(map(str, gates or gates_of(scenario.gate)))
+    carry_out(plan, folder, ray_address, workers, tell, told, insecure_ray)
+    return conclusion(plan, folder) | {"partial": told.stopped}
 
 
 def conclusion(plan: Plan, folder: SweepFolder) -> dict[str, Any]:
@@ -120,13 +133,12 @@ def conclusion(plan: Plan, folder: SweepFolder) -> dict[str, Any]:
     scores = scores_of(folder, plan.groups)
     if scores:
         folder.write_scores(scores)
-    report = str(write_report([folder.path])) if rows else ""
     return {
         "folder": str(folder.path),
         "rows": rows,
         "cap": table,
         "scores": scores,
-        "report": report,
+        "report": str(write_report([folder.path])),
     }
 
 
@@ -136,9 +148,14 @@ def carry_out(
     ray_address: str | None,
     workers: int | None,
     tell: Tell,
+    told: Told,
     insecure_ray: bool = False,
 ) -> None:
-    """All trainings and attacks that the folder lacks, on Ray."""
+    """All trainings and attacks that the folder lacks, on Ray.
+
+    Once `told` says stop, the work under way is asked to end and has GRACE seconds for it.
+    """
+    going_on = UntilFile(folder.stop_file)
     options = sweep_of(plan.scenario)
     total, done = len(plan.trainings) + len(plan.cells), 0
 
@@ -160,7 +177,7 @@ def carry_out(
             place = folder.training(setting.name)
             start = start_of(setting.scenario, options)
             reference = task.remote(
-                None, folder, [setting.name], train, place, setting.scenario, start
+                None, folder, [setting.name], train, place, setting.scenario, start, going_on
             )
             running[reference] = (setting.name, 1)
             trained[setting.name] = reference
@@ -181,17 +198,27 @@ def carry_out(
                 start_of(first.setting.scenario, options),
                 cells,
                 plan.metrics,
+                going_on,
             )
             running[reference] = (first.name, len(cells))
-        while running:
-            ready = first_ready(list(running))
-            name, count = running.pop(ready)
-            try:
-                ray.get(ready)
-            except ray.exceptions.RayError as error:
-                log.warning("%s failed: %s", name, error)
-            finished(name, count)
-            write_tables(folder, rows_of(folder, plan.cells, plan.source))
+        ends = math.inf
+        while running and time.monotonic() < ends:
+            ready, _ = ray.wait(list(running), num_returns=1, timeout=LOOK)
+            check_alive()
+            if not told(done / total, math.nan) and ends == math.inf:
+                folder.stop_file.touch()
+                ends = time.monotonic() + GRACE
+            for reference in ready:
+                name, count = running.pop(reference)
+                try:
+                    ray.get(reference)
+                except ray.exceptions.RayError as error:
+                    log.warning("%s failed: %s", name, error)
+                finished(name, count)
+                write_tables(folder, rows_of(folder, plan.cells, plan.source))
+        for reference in running:
+            ray.cancel(reference, force=True)
+    folder.stop_file.unlink(missing_ok=True)
 
 
 def _after(waits: Any, folder: SweepFolder, names: Sequence[str], work: Any, *given: Any) -> None:
@@ -205,14 +232,15 @@ def complete(result: Result) -> bool:
 
 
 def rows_of(folder: SweepFolder, cells: Iterable[Cell], source: Mapping[str, str]) -> list[Row]:
-    """A row for every cell that ended, with its training's figures; what failed says why."""
+    """A row for every cell, with its training's figures; what failed or is missing says why."""
     rows = []
     for cell in cells:
         result, training = folder.cell(cell.name), folder.cell(source[cell.setting.name])
-        if result and training:
-            known = {key: value for key, value in training.items() if key != "seconds"}
-            about = {**cell.setting.about(), "batch": cell.batch, "attack": cell.attack.name}
-            rows.append({**about, "knows": cell.knows, **known, **result})
+        known = {key: value for key, value in training.items() if key != "seconds"}
+        about = {**cell.setting.about(), "batch": cell.batch, "attack": cell.attack.name}
+        about["plugins"] = " + ".join(map(spelled, cell.setting.scenario.plugins)) or "none"
+        missing = {} if result and training else {"error": NOT_DONE}
+        rows.append({**about, "knows": cell.knows, **known, **result, **missing})
     return rows
 
 
@@ -226,7 +254,5 @@ def scores_of(folder: SweepFolder, groups: Sequence[Sequence[Cell]]) -> list[Row
             "batch": first.batch,
             "folder": str(place.path.relative_to(folder.path)),
         }
-        for row in place.scores().to_dict("records"):
-            known = {str(key): value for key, value in row.items() if value == value}  # not nan
-            found.append({**known, **about, "run": folder.path.name})
+        found += [{**row, **about, "run": folder.path.name} for row in rows_in(place.scores())]
     return found

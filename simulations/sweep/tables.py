@@ -1,5 +1,6 @@
-"""What a sweep ends in: results.csv, cap.csv, cap.md and ppc.png (SPN eq. 1, tables 1 and 7-10,
-fig. 5).
+"""What a sweep ends in: results.csv, cap.csv, cap.md and ppc.png.
+
+They are SPN's eq. 1, tables 1 and 7-10, and figure 5.
 """
 
 from collections.abc import Sequence
@@ -7,22 +8,25 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from fedpriv.metrics.distances import distances
 from fedpriv.metrics.tradeoff import cap, cap_between, region
 from fedpriv.report.figures import save_ppc
 from fedpriv.sweepfolder import SweepFolder
 from fedpriv.tables import Row
 
-DISTANCES = {"reconstruction": "relative-error", "membership": "membership", "tracing": "tracing"}
-STRONGEST = "strongest"  # of every value the attack that came nearest
-EQUAL_M = "cap-reconstruction-at-equal-m"
+DISTANCES = {distance.kind: distance.column for distance in distances()}
+MAIN = next(iter(DISTANCES))  # the reconstruction of samples
+STRONGEST = "strongest"  # stands for the best attack on each value of a defence
+EQUAL_M = f"cap-{MAIN}-at-equal-m"
 
 
 def averaged(rows: Sequence[Row]) -> pd.DataFrame:
     """Cells that succeeded, seeds averaged: one line for defence, value, attack and batch size."""
     frame = pd.DataFrame(rows)
-    if frame.empty or "relative-error" not in frame or "accuracy" not in frame:
+    needed = [DISTANCES[MAIN], "accuracy"]
+    if frame.empty or not {*needed} <= {*frame.columns}:
         return pd.DataFrame()
-    frame = frame.dropna(subset=["relative-error", "accuracy"])
+    frame = frame.dropna(subset=needed)
     frame["value"] = frame["value"].map(lambda value: "" if value is None else str(value))
     keys = ["defence", "value", "attack", "knows", "batch"]
     frame = frame.reindex(columns=list(dict.fromkeys([*frame.columns, "m", *DISTANCES.values()])))
@@ -72,7 +76,7 @@ def line(part: pd.DataFrame, between: tuple[float, float] | None) -> Row:
     }
     if between and np.isfinite(part["m"]).sum() > 1:
         found[EQUAL_M] = cap_between(
-            *between, part["m"].tolist(), accuracies, part["relative-error"].tolist()
+            *between, part["m"].tolist(), accuracies, part[DISTANCES[MAIN]].tolist()
         )
     return found
 
@@ -92,7 +96,7 @@ def write_tables(folder: SweepFolder, rows: Sequence[Row]) -> list[Row]:
 def markdown(table: Sequence[Row]) -> str:
     """The CAP table as SPN table 1 has it: defences down, attacks and batch sizes across."""
     titles = {f"cap-{name}": f"CAP, {name}" for name in DISTANCES}
-    titles[EQUAL_M] = "CAP, reconstruction, averaged over the m that all defences cover"
+    titles[EQUAL_M] = f"CAP, {MAIN}, averaged over the m that all defences cover"
     columns = list(dict.fromkeys((row["attack"], row["batch"]) for row in table))
     lines = []
     for name, title in titles.items():

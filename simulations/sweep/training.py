@@ -1,6 +1,4 @@
-"""The work of one cell: a federation trained once, one update of every client exposed and
-attacked.
-"""
+"""The work of one cell: train a federation once, expose one update of every client, attack it."""
 
 import statistics
 import time
@@ -13,7 +11,9 @@ from rich.console import Console
 from fedpriv.catalogue import METRICS
 from fedpriv.errors import FedprivError
 from fedpriv.lock import ORPHANS, alone
+from fedpriv.metrics.distances import distances
 from fedpriv.metrics.tradeoff import ppc
+from fedpriv.progress import Progress, Told, go_on
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
 from fedpriv.simulations.federation.exposure import Starts, exposed
@@ -26,6 +26,7 @@ from fedpriv.simulations.sweep.cells import Cell
 from fedpriv.tables import Row
 
 Result = dict[str, Any]
+CUT_SHORT = "cut short: the sweep was stopped"  # the error of a cell that is to be done again
 
 
 def starts_in(folder: RunFolder) -> Starts:
@@ -33,12 +34,13 @@ def starts_in(folder: RunFolder) -> Starts:
 
 
 @alone(patience=ORPHANS)
-def train(folder: RunFolder, scenario: Scenario, start: int) -> Result:
-    """Train one federation, or go on with it; its accuracy, time and ε. The start of one round is
-    kept.
+def train(folder: RunFolder, scenario: Scenario, start: int, progress: Progress = go_on) -> Result:
+    """Train one federation, or go on with it; its accuracy, time and ε.
+
+    The start of one round is kept.
     """
     torch.set_num_threads(1)
-    started = time.monotonic()
+    started, told = time.monotonic(), Told(progress)
     simulate(
         scenario,
         folder,
@@ -46,7 +48,10 @@ def train(folder: RunFolder, scenario: Scenario, start: int) -> Result:
         resume=folder.rounds_file.exists(),
         starts=starts_in(folder),
         keep=[start],
+        progress=told,
     )
+    if told.stopped:
+        return {"error": CUT_SHORT}
     records = folder.rounds()
     last = records[-max(1, min(5, len(records))) :]
     return {
@@ -66,20 +71,27 @@ def attacked(
     start: int,
     cells: Sequence[Cell],
     metrics: Sequence[str] = (),
+    progress: Progress = go_on,
 ) -> list[Result]:
-    """Expose one round of a setting and batch size, and carry out every attack on it; a result a
-    cell.
+    """Expose one round of a setting and batch size, and carry out every attack on it.
+
+    There is one result for each cell.
     """
     torch.set_num_threads(1)
-    exposed(scenario, folder, starts_in(source), start)
+    told = Told(progress)
+    exposed(scenario, folder, starts_in(source), start, told)
+    if told.stopped:
+        return [{"error": CUT_SHORT}] * len(cells)
     attacks = [cell.attack for cell in cells]
-    found = judged(folder, scenario, attacks, metrics=metrics)
+    found = judged(folder, scenario, attacks, metrics=metrics, progress=told)
     return [result_of(found, label, metrics) for label in labels_of(attacks)]
 
 
 def result_of(found: Judged, label: str, metrics: Sequence[str] = ()) -> Result:
     """One attack's figures over all victims; why it has none, as `error`."""
     rows = [row for row in found.rows if row["attack"] == label]
+    if found.partial and (not rows or any(row["partial"] for row in rows)):
+        return {"error": CUT_SHORT}
     if not rows:
         failed = [failure.why for failure in found.failures if failure.attack == label]
         left = [one["detail"] for one in found.findings if one.get("attack") == label]
@@ -117,7 +129,6 @@ def figures(rows: Sequence[Row], metrics: Sequence[str] = ()) -> Result:
         values = [float(row[name]) for row in rows if name in row]
         if values and metric.bound is not None:
             found[f"{name}-worst"] = max(values) if metric.leaks == "high" else min(values)
-    for name, hit in (("membership", "label-hit"), ("tracing", "traced-hit")):
-        if hit in found:
-            found[name] = 1 - found[hit]
+    for distance in distances():
+        found |= distance.among(found)
     return found

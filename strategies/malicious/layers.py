@@ -70,8 +70,7 @@ def opened(parts: Parts, state: State, x: Tensor, generator: torch.Generator) ->
         else:
             raise BadOption(
                 f"the image does not pass through a {type(layer).__name__}; only convolutions, "
-                "ReLUs, "
-                "average pooling and flattening can be opened."
+                "ReLUs, average pooling and flattening can be opened."
             )
     return result
 

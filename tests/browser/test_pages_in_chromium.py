@@ -79,6 +79,20 @@ def test_a_sweep_draws_what_is_looked_at(page, tmp_path, width):
     assert serious(page) == []
 
 
+def test_a_page_that_is_printed_at_once_has_all_its_charts(page, tmp_path):
+    """No chart and no table is wider than A4 paper, about 718 pixels between its margins."""
+    two_hundred_cells = runpy.run_path(str(BENCHMARK))["sweep"]
+    page.size(1280)
+    page.open(write_report([two_hundred_cells(tmp_path)]).as_uri())
+    page.run("window.dispatchEvent(new Event('beforeprint'))")
+    page.size(718)
+    page.call("Emulation.setEmulatedMedia", media="print")
+    widths = "[...document.querySelectorAll('.chart svg.main-svg, table')].map(e => e.scrollWidth)"
+    assert page.run("document.querySelectorAll('.chart:has(svg.main-svg)').length") == 2
+    assert max(json.loads(page.run(f"JSON.stringify({widths})"))) <= 718
+    assert page.overflow() <= 0 and page.complaints == []
+
+
 def test_a_report_reads_without_scripts(page, tmp_path):
     result = run(from_tables(SCENARIO), out=tmp_path / "run", quiet=True)
     page.call("Emulation.setScriptExecutionDisabled", value=True)

@@ -5,11 +5,12 @@ import math
 import pytest
 
 from fedpriv.errors import GateCrossed, Undecided, WorkFailed
+from fedpriv.metrics.gates import gates_of
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario.sections import Attack
 from fedpriv.simulations.federation.exposure import Starts
 from fedpriv.simulations.judging.attacking import labels_of
-from fedpriv.simulations.judging.gate import check, gates_of
+from fedpriv.simulations.judging.gate import check
 from fedpriv.simulations.judging.summary import leaked
 from fedpriv.simulations.sweep.ending import check_defended
 

@@ -13,6 +13,7 @@ from worlds import CODES, UPDATES
 import fedpriv as package
 from fedpriv.catalogue import METRICS
 from fedpriv.errors import BadInput, BadOption, WorkFailed
+from fedpriv.metrics.gates import gates_of
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables, merged
 from fedpriv.simulations.audit.battery import Cell, Method, methods_on
@@ -24,7 +25,6 @@ from fedpriv.simulations.deploy.submission import carried_out
 from fedpriv.simulations.federation.exposure import Starts
 from fedpriv.simulations.federation.progress import PlainLines
 from fedpriv.simulations.federation.run import simulate
-from fedpriv.simulations.judging.gate import gates_of
 from fedpriv.simulations.pipeline import run_all
 from fedpriv.sweepfolder import SweepFolder
 
@@ -39,7 +39,7 @@ def quiet():
 def light_on(page: Path) -> str:
     """The word at the top of a page."""
     text = page.read_text("utf-8")
-    found = re.search(r"Leaks|Close to the bound|Holds|Not tested", text[text.index("<body") :])
+    found = re.search(r"Leaks|Close to the bound|Holds|Undecided", text[text.index("<body") :])
     return found.group() if found else ""
 
 

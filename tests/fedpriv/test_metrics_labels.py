@@ -7,15 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedpriv.errors import BadInput
+from fedpriv.metrics.distances import distances
 from fedpriv.metrics.features import cosine_similarity, lda_score, scatter
 from fedpriv.metrics.intervals import bootstrap
 from fedpriv.metrics.labels import (
     f1,
     hit,
     mcc,
-    membership_distance,
     rate_equal,
-    tracing_distance,
 )
 from fedpriv.metrics.tradeoff import cap, pareto, ppc, region
 
@@ -23,9 +22,17 @@ from fedpriv.metrics.tradeoff import cap, pareto, ppc, region
 def test_distances_are_the_share_that_is_wrong():
     truth = torch.tensor([0, 1, 2, 2])
     assert hit(torch.tensor([0, 1, 1, 2]), truth).tolist() == [1, 1, 0, 1]
-    assert membership_distance(torch.tensor([0, 1, 1, 2]), truth) == 0.25
-    assert tracing_distance(torch.tensor([9, 9, 9, 9]), truth) == 1
-    assert membership_distance(torch.eye(3)[truth], truth) == 0  # scores will do
+    known = {distance.kind: distance for distance in distances()}
+    assert list(known) == ["reconstruction", "membership", "tracing"]
+
+    def of(kind, guess):
+        hits = float(hit(guess, truth).mean())
+        return known[kind].among({known[kind].metric: hits})[known[kind].column]
+
+    assert of("membership", torch.tensor([0, 1, 1, 2])) == 0.25
+    assert of("tracing", torch.tensor([9, 9, 9, 9])) == 1
+    assert of("membership", torch.eye(3)[truth]) == 0  # scores will do
+    assert known["reconstruction"].among({"relative-error": 0.3}) == {"relative-error": 0.3}
 
 
 @pytest.mark.filterwarnings("ignore:A single label")

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from fedpriv.report.about_sweeps import finished, measure_of, sweep_sections, verdict_of_sweep
+from fedpriv.report.about_sweeps import finished, measure_of, sweep_sections
 from fedpriv.report.page import page_of, write_report
 from fedpriv.report.reading import read_material
+from fedpriv.report.sweep_verdict import verdict_of_sweep
 from fedpriv.scenario import from_tables
 from fedpriv.sweepfolder import SweepFolder
 

@@ -15,7 +15,7 @@ def test_a_run_from_python(tiny, tmp_path):
     assert result.report.exists()
     assert result.verdict.light == "grey"
     text = result._repr_html_()
-    assert "Not tested" in text and "run&lt;1&gt;" in text and "run<1>" not in text
+    assert "Undecided" in text and "run&lt;1&gt;" in text and "run<1>" not in text
     assert fedpriv.load(out).rounds.equals(result.rounds)
 
 

@@ -117,7 +117,7 @@ def test_an_interrupted_sweep_names_the_command_that_goes_on_with_it(
     fedpriv, tmp_path, monkeypatch
 ):
     def interrupted(*arguments, **options):
-        raise KeyboardInterrupt
+        return {"rows": [], "cap": [], "scores": [], "report": "", "partial": True}
 
     monkeypatch.setattr("fedpriv.simulations.sweep.sweep.sweep", interrupted)
     given = ("--profile", "small", "--set", "sweep.victims=4")

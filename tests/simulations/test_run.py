@@ -210,3 +210,10 @@ def test_threads_of_the_process_are_left_alone(tiny, tmp_path):
     before = torch.get_num_threads()
     run(tiny, tmp_path / "a")
     assert torch.get_num_threads() == before
+
+
+def test_a_run_that_is_told_to_stop_before_its_first_round_has_none(tiny, tmp_path):
+    """Nobody is asked any more, so that no client says who it is: that is no failure."""
+    folder = run(tiny, tmp_path / "a", progress=lambda part, loss: False)
+    assert folder.rounds() == []
+    assert run(tiny, tmp_path / "a", resume=True).last_round()["round"] == 3

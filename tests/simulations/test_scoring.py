@@ -11,13 +11,14 @@ from fedpriv.catalogue import METRICS
 from fedpriv.errors import BadInput, BadOption, GateCrossed, Undecided
 from fedpriv.evidence.claims import Attribute, Reconstruction
 from fedpriv.evidence.truth import Truth
+from fedpriv.metrics.gates import gates_of, parsed
 from fedpriv.metrics.tradeoff import ppc
 from fedpriv.report.figures import grid, save_grid, save_ppc
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables
 from fedpriv.scenario.built import dataset_of
 from fedpriv.scenario.built import test_samples as public_samples
-from fedpriv.simulations.judging.gate import check, check_gates, gates_of, parsed
+from fedpriv.simulations.judging.gate import check, check_gates
 from fedpriv.simulations.judging.scoring import Judge, trace, traced
 from fedpriv.simulations.sweep.tables import EQUAL_M, averaged, caps, markdown, write_tables
 from fedpriv.sweepfolder import SweepFolder

@@ -1,0 +1,100 @@
+"""The answer at the top of a sweep's page: which defence holds, against whom, at what price."""
+
+import pandas as pd
+
+from fedpriv.report.about_sweeps import (
+    finished,
+    measure_of,
+    setting_names,
+    settings_in,
+    worst_in,
+)
+from fedpriv.report.leakage import Measure, deciding
+from fedpriv.report.reading import Grid
+from fedpriv.report.verdict import Light, Verdict
+
+
+def verdict_of_sweep(grid: Grid) -> Verdict:
+    """A setting holds when it is within every gate; one with a cell missing was not tested."""
+    what = measure_of(grid)
+    done = finished(grid, what) if what else pd.DataFrame()
+    if what is None or done.empty:
+        return Verdict("grey", ("No cell of this sweep has finished yet.",))
+    settings = settings_in(done, what)
+    bare, defended = settings[~settings["defended"]], settings[settings["defended"]]
+    if defended.empty:
+        best = what.shown(worst_in(bare["leak"], what))
+        return Verdict("grey", (f"No defence was tried; without one an attack reached {best}.",))
+    gates = deciding(grid.results, grid.gates)
+    crossed, untested = beyond(grid, gates), unmeasured(grid, gates)
+    holds = defended[~defended["name"].isin(crossed)]
+    whole = holds[~holds["name"].isin(untested)]
+    sure = whole[whole["tested"]]
+    light: Light = "red"
+    if len(holds):
+        light = "green" if len(sure) else "amber" if len(whole) else "grey"
+    return Verdict(
+        light,
+        (
+            _counted(defended, len(sure), what, gates, len(holds) - len(whole)),
+            _best(done, bare, what),
+            _price(sure if len(sure) else whole, bare),
+        ),
+    )
+
+
+def beyond(grid: Grid, gates: list[Measure]) -> set[str]:
+    """The settings of which one victim is beyond a gate."""
+    found: set[str] = set()
+    for gate in gates:
+        done = finished(grid, gate)
+        if not done.empty:
+            found |= set(done["setting"][done["leak"].map(gate.crosses)])
+    return found
+
+
+def unmeasured(grid: Grid, gates: list[Measure]) -> set[str]:
+    """The settings that were not tested fully: a cell is missing, or a gate has no value."""
+    frame = grid.results
+    names = setting_names(frame)
+    found = set(names[frame["error"].fillna("") != ""]) if "error" in frame else set()
+    for gate in gates:
+        done = finished(grid, gate)
+        found |= set(names) - (set() if done.empty else set(done["setting"]))
+    return found
+
+
+def _counted(
+    defended: pd.DataFrame, sure: int, what: Measure, gates: list[Measure], missing: int
+) -> str:
+    unaware = defended["unaware"].notna() & ~defended["unaware"].map(what.crosses)
+    bounds = " and ".join(f"{gate.shown(gate.bound)} {gate.word}" for gate in gates)
+    text = (
+        f"Of {len(defended)} defended settings, {unaware.sum()} keep every reconstruction of "
+        f"attackers who do not know the defence within {what.shown(what.bound)}, and {sure} "
+        f"those of attackers who do{f', within {bounds}' if len(gates) > 1 else ''}."
+    )
+    if missing:
+        text += f" {missing} more may hold, but were not tested fully: cells are missing or failed."
+    return text
+
+
+def _best(done: pd.DataFrame, bare: pd.DataFrame, what: Measure) -> str:
+    worst = done.sort_values("leak", ascending=not what.high, kind="stable").iloc[0]
+    blind = "" if pd.isna(worst["blind"]) else f" (a blind guess: {what.shown(worst['blind'])})"
+    text = (
+        f"The best reconstruction, {what.shown(worst['leak'])}{blind}, came from "
+        f"{worst['setting']} with the attack {worst['attack']}"
+    )
+    if bare.empty:
+        return f"{text}."
+    return f"{text}; without a defence it was {what.shown(worst_in(bare['leak'], what))}."
+
+
+def _price(holds: pd.DataFrame, bare: pd.DataFrame) -> str:
+    if holds.empty:
+        return "No setting holds, so there is no price to name."
+    best = holds.sort_values("accuracy", ascending=False, kind="stable").iloc[0]
+    text = f"The setting that holds and costs least is {best['name']} with "
+    text += f"{best['accuracy']:.1%} accuracy"
+    return text + (f", {bare['accuracy'].mean():.1%} without a defence." if len(bare) else ".")
