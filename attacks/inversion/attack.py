@@ -215,9 +215,18 @@ class _Search:
         x = attack.transform(whole)
         if attack.translation:
             x = moved(x, free[-1])
-        found = attack.match.found(victims, x, y)
-        losses = attack.distance(found, target) + attack.prior(whole, victims)
-        gradients = torch.autograd.grad(losses.sum(), free)
+        try:
+            found = attack.match.found(victims, x, y)
+            losses = attack.distance(found, target) + attack.prior(whole, victims)
+            gradients = torch.autograd.grad(losses.sum(), free)
+        except RuntimeError as error:
+            if "derivative" not in str(error):
+                raise
+            raise BadObservation(
+                f"{type(victims.model).__name__} cannot be differentiated twice, as an attack by "
+                f"matching needs: {error} Put an equal layer in its place that torch can, or "
+                "attack by another method."
+            ) from error
         return losses.detach(), list(gradients)
 
     def _whole(self, x: Tensor) -> Tensor:

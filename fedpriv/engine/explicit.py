@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from fedpriv.engine.dense import Dense
 from fedpriv.engine.gradients import Outer
-from fedpriv.engine.program import Line
+from fedpriv.engine.lines import Line
 from fedpriv.engine.rules import MaybeTensor, Tape
 
 

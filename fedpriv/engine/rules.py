@@ -100,6 +100,27 @@ class MaxPool(Rule):
 
 
 @dataclass(frozen=True)
+class AvgPool(Rule):
+    """Each output is the mean of a window."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int] = (0, 0)
+    ceil: bool = False
+    padded: bool = True  # whether the padding counts
+
+    def forward(self, tape: Tape, *a: Tensor) -> Tensor:
+        tape["a"] = a[0]
+        return torch.nn.functional.avg_pool2d(
+            a[0], self.kernel, self.stride, self.padding, self.ceil, self.padded
+        )
+
+    def transposed(self, tape: Tape, d: Tensor) -> tuple[MaybeTensor, ...]:
+        options = (self.kernel, self.stride, self.padding, self.ceil, self.padded, None)
+        return (torch.ops.aten.avg_pool2d_backward(d, tape["a"], *options),)
+
+
+@dataclass(frozen=True)
 class LinearMap(Rule):
     """Any operation without parameters that is linear in its one input: pooling, padding,
     slicing.

@@ -161,7 +161,10 @@ def test_the_backbone_with_an_upstream_gradient():
 
 
 def test_unknown_layers_take_the_general_path_and_say_so_once(caplog):
-    net = nn.Sequential(nn.Flatten(), nn.Linear(768, 5), nn.Softplus())
+    net = nn.Sequential(
+        nn.Flatten(), nn.Linear(768, 6), nn.Unflatten(1, (1, 6)), nn.Conv1d(1, 1, 2)
+    )
+    net.append(nn.Flatten())
     trusted._told.clear()
     victims = stack(observed(net))
     assert victims.engine is None
@@ -170,7 +173,7 @@ def test_unknown_layers_take_the_general_path_and_say_so_once(caplog):
     ) == {k for k, _ in net.named_parameters()}
     stack(observed(net))
     (warning,) = [record.getMessage() for record in caplog.records]
-    assert "Sequential: Softplus '2' has no rule" in warning and "times as long" in warning
+    assert "Sequential: Conv1d '3' has no rule" in warning and "times as long" in warning
 
 
 def test_a_wrong_rule_is_refused(caplog, monkeypatch):
