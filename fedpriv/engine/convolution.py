@@ -11,6 +11,7 @@ from torch.nn.functional import conv2d, fold
 from fedpriv.engine.folding import Unfold
 from fedpriv.engine.gradients import Outer
 from fedpriv.engine.rules import MaybeTensor, Rule, Tape, summed
+from fedpriv.state import State
 
 Pair = tuple[int, int]
 
@@ -135,6 +136,23 @@ class Convolution(Rule):
         if kernel is None and bias is not None:
             kernel = bias.new_zeros(len(bias), *self.kernel_shape)
         tape["v"] = (kernel, bias)
+
+    def aim(self, names: dict[str, str], target: State) -> tuple[Tensor, ...]:
+        if self.unfold is not None:
+            return self.unfold.aim(target)
+        found = (target[names["weight"]],)
+        return found if self.bias is None else (*found, target[names["bias"]])
+
+    def products(self, raw: tuple[Tensor, ...], aim: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+        dot, own = super().products(raw, aim)
+        return dot, own if self.unfold is None else self.unfold.square(*raw)
+
+    def slopes(
+        self, raw: tuple[Tensor, ...], aim: tuple[Tensor, ...], down: Tensor, up: Tensor
+    ) -> tuple[Tensor, ...]:
+        if self.unfold is None:
+            return super().slopes(raw, aim, down, up)
+        return self.unfold.slopes(raw, aim, down, up)
 
     def picked(self, index: Tensor | int) -> Self:
         return replace(

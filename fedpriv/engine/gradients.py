@@ -85,7 +85,7 @@ def l1(found: Gradients, target: State) -> Tensor:
     return torch.stack(terms).sum(0)
 
 
-_TINY = 1e-30  # keeps the cosine of a vanished gradient at 0 instead of NaN
+TINY = 1e-30  # keeps the cosine of a vanished gradient at 0 instead of NaN
 
 
 def cosine(found: Gradients, target: State) -> Tensor:
@@ -93,7 +93,7 @@ def cosine(found: Gradients, target: State) -> Tensor:
     dot = torch.stack([inner(found[key], target[key]) for key in target]).sum(0)
     own = torch.stack([square(found[key]) for key in target]).sum(0)
     other = torch.stack([square(target[key]) for key in target]).sum(0)
-    return 1 - dot * (own * other).clamp_min(_TINY).rsqrt()
+    return 1 - dot * (own * other).clamp_min(TINY).rsqrt()
 
 
 def layerwise_cosine(found: Gradients, target: State) -> Tensor:
@@ -101,7 +101,7 @@ def layerwise_cosine(found: Gradients, target: State) -> Tensor:
     terms = [
         1
         - inner(found[key], target[key])
-        * (square(found[key]) * square(target[key])).clamp_min(_TINY).rsqrt()
+        * (square(found[key]) * square(target[key])).clamp_min(TINY).rsqrt()
         for key in target
     ]
     return torch.stack(terms).mean(0)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from fedpriv.engine.gradients import Outer
 from fedpriv.engine.rules import MaybeTensor, Rule, Tape, per_row, summed
+from fedpriv.state import State
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,9 @@ class Held(Rule):
 
     def directed(self, tape: Tape, v: Iterator[MaybeTensor]) -> None:
         tape["v"] = next(v) if self.learned else None
+
+    def aim(self, names: dict[str, str], target: State) -> tuple[Tensor, ...]:
+        return (target[names["value"]],) if self.learned else ()
 
     def picked(self, index: Tensor | int) -> Self:
         return replace(self, value=self.value[index])

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from fedpriv.engine.gradients import Outer
+from fedpriv.state import State
 
 Tape = dict[str, Any]
 MaybeTensor = Tensor | None
@@ -55,6 +56,27 @@ class Rule:
     def directed(self, tape: Tape, v: Iterator[MaybeTensor]) -> None:
         """Keep the derivatives of the attack's loss with respect to what `gradients` gave."""
 
+    def aim(self, names: dict[str, str], target: State) -> tuple[Tensor, ...]:
+        """Observed gradients (V, …) in the form of `gradients`, so that inner products stay: the
+        transpose of `named`.
+        """
+        return ()
+
+    def products(self, raw: tuple[Tensor, ...], aim: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+        """⟨g, target⟩ and ‖g‖² per victim, of the gradients g that `named` makes of `raw`."""
+        dot = [torch.linalg.vecdot(g.flatten(1), a.flatten(1)) for g, a in zip(raw, aim, strict=True)]
+        own = [torch.linalg.vecdot(g.flatten(1), g.flatten(1)) for g in raw]
+        return sum(dot[1:], dot[0]), sum(own[1:], own[0])
+
+    def slopes(
+        self, raw: tuple[Tensor, ...], aim: tuple[Tensor, ...], down: Tensor, up: Tensor
+    ) -> tuple[Tensor, ...]:
+        """The derivatives of down·⟨g, target⟩ + ½·up·‖g‖² with respect to `raw`; both are (V,)."""
+        return tuple(
+            torch.mul(g, spread(up, g)).addcmul_(a, spread(down, a))
+            for g, a in zip(raw, aim, strict=True)
+        )
+
     def picked(self, index: Tensor | int) -> Self:
         """The rule with some of its sets of parameters: those at `index`, or one for all rows."""
         return self
@@ -63,6 +85,11 @@ class Rule:
 def per_row(values: Tensor, rows: int, own: int) -> Tensor:
     """Parameters with `own` axes for each of `rows` rows: as they are if all rows share them."""
     return values if values.ndim == own else values.repeat_interleave(rows // len(values), 0)
+
+
+def spread(values: Tensor, like: Tensor) -> Tensor:
+    """(V,) with as many axes as `like` (V, …)."""
+    return values.view(-1, *[1] * (like.ndim - 1))
 
 
 def summed(values: Tensor, victims: int) -> Tensor:

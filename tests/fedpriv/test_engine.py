@@ -9,6 +9,7 @@ from torch import nn
 
 from fedpriv.catalogue import MODELS
 from fedpriv.engine import activations, gradients, trusted
+from fedpriv.engine.aimed import Aimed
 from fedpriv.engine.explicit import Explicit
 from fedpriv.engine.gradients import as_trained, dense, gradient_of, loss_at
 from fedpriv.engine.memory import keep_pages
@@ -355,6 +356,32 @@ def test_every_rule_is_autograd_in_double_precision(name, mode, which):
     ]
     for a, b in zip(*slopes, strict=True):
         exact(a, b)
+
+
+@pytest.mark.parametrize("mode", ["eval", "train"])
+@pytest.mark.parametrize("name", ORACLES)
+def test_the_cosine_without_autograd_is_the_cosine(name, mode):
+    """The distance to observed gradients and its derivative, in double precision."""
+    torch.manual_seed(1)
+    net = as_trained(ORACLES[name](), mode)
+    stream = generator(2, "aimed")
+
+    def drawn(name, value):
+        low = 0.5 if name.endswith("running_var") else -0.5
+        return torch.rand(value.shape, generator=stream).double() + low
+
+    weights = {key: drawn(key, value) for key, value in net.named_parameters()}
+    buffers = {key: drawn(key, value) for key, value in net.named_buffers() if value.ndim}
+    engine = Explicit(program(net, weights, buffers), tuple(weights))
+    x = torch.randn(3, 2, 3, 16, 16, generator=stream).double().requires_grad_()
+    t = torch.rand(3, 2, 5, generator=stream).double()
+    target = {k: torch.randn(3, *v.shape, generator=stream).double() for k, v in weights.items()}
+    losses = gradients.cosine(engine.gradients_at(x, t), target)
+    (slope,) = torch.autograd.grad(losses.sum(), x)
+    aimed = Aimed.at(engine, target)
+    found, bar = aimed(x.detach(), t)
+    exact(found, losses)
+    exact(bar, slope)
 
 
 def exact(a, b):
