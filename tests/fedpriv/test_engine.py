@@ -294,6 +294,9 @@ ORACLES = {
                 nn.LayerNorm(14),
                 nn.BatchNorm2d(4),
                 nn.MaxPool2d(3, 2, 1),
+                nn.AvgPool2d(2),
+                nn.AvgPool2d(3, 2, 1, count_include_pad=False),
+                nn.Softplus(),
                 nn.Conv2d(4, 4, 3, stride=2, groups=4),
                 nn.Conv2d(4, 8, 3, padding=2, dilation=2, groups=2),
             ]
@@ -306,6 +309,13 @@ ORACLES = {
         nn.Linear(768, 6),
         nn.BatchNorm1d(6),
         nn.Linear(6, 5),
+    ),
+    "columns": lambda: nn.Sequential(
+        nn.Conv2d(3, 4, (5, 3), stride=(2, 1), padding=(2, 0), dilation=(1, 2)),
+        nn.Sigmoid(),
+        nn.Conv2d(4, 4, 3, padding=1, bias=False),
+        nn.Flatten(),
+        nn.Linear(4 * 8 * 12, 5),
     ),
     "gate": Gate,
     **NETS,
