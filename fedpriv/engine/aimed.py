@@ -38,19 +38,19 @@ class Aimed:
         lines = self.engine.lines
         passed = Passed(lines, self.engine.loss, x, t)
         work = [
-            (line.rule, raw, aim)
-            for line, raw, aim in zip(lines, passed.raw, self.aims, strict=True)
+            (line.rule, tape, raw, aim)
+            for line, tape, raw, aim in zip(lines, passed.tapes, passed.raw, self.aims, strict=True)
             if raw
         ]
-        parts = [rule.products(raw, aim) for rule, raw, aim in work]
+        parts = [rule.products(tape, raw, aim) for rule, tape, raw, aim in work]
         dot = torch.stack([part[0] for part in parts]).sum(0)
         own = torch.stack([part[1] for part in parts]).sum(0)
         rate = (own * self.other).clamp_min(TINY).rsqrt()
         down, up = -rate, dot * rate / own.clamp_min(TINY)
         v = (
             value
-            for rule, raw, aim in work
-            for value in rule.slopes(raw, aim, down, up)
+            for rule, tape, raw, aim in work
+            for value in rule.slopes(tape, raw, aim, down, up)
         )
         x_bar, _ = passed.along(v)
         return 1 - dot * rate, torch.zeros_like(x) if x_bar is None else x_bar

@@ -32,9 +32,7 @@ def folded_back(
     if rows == 1:
         return fold(columns, size, window, dilation, padding, stride)
     whole = (size[0] + 2 * padding[0], size[1] + 2 * padding[1])
-    out = [
-        (whole[i] - dilation[i] * (window[i] - 1) - 1) // stride[i] + 1 for i in range(2)
-    ]
+    out = [(whole[i] - dilation[i] * (window[i] - 1) - 1) // stride[i] + 1 for i in range(2)]
     parts = columns.view(rows, -1, *window, *out)
     found = columns.new_zeros(rows, parts.shape[1], *whole)
     for i in range(window[0]):

@@ -168,15 +168,22 @@ class Convolution(Rule):
         found = (target[names["weight"]],)
         return found if self.bias is None else (*found, target[names["bias"]])
 
-    def products(self, raw: tuple[Tensor, ...], aim: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        dot, own = super().products(raw, aim)
+    def products(
+        self, tape: Tape, raw: tuple[Tensor, ...], aim: tuple[Tensor, ...]
+    ) -> tuple[Tensor, Tensor]:
+        dot, own = super().products(tape, raw, aim)
         return dot, own if self.unfold is None else self.unfold.square(*raw)
 
     def slopes(
-        self, raw: tuple[Tensor, ...], aim: tuple[Tensor, ...], down: Tensor, up: Tensor
+        self,
+        tape: Tape,
+        raw: tuple[Tensor, ...],
+        aim: tuple[Tensor, ...],
+        down: Tensor,
+        up: Tensor,
     ) -> tuple[Tensor, ...]:
         if self.unfold is None:
-            return super().slopes(raw, aim, down, up)
+            return super().slopes(tape, raw, aim, down, up)
         return self.unfold.slopes(raw, aim, down, up)
 
     def picked(self, index: Tensor | int) -> Self:
@@ -214,14 +221,13 @@ class Convolution(Rule):
         transposes.
         """
         geometry, victims = self.geometry, len(kernel)
-        if self.weight.ndim == 4:
-            columns = torch.matmul(self.weight.flatten(1).mT, d_dot.flatten(2))
-        else:
-            split = d_dot.flatten(2).unflatten(0, (len(self.weight), -1))
-            columns = torch.matmul(self.weight.flatten(2).mT.unsqueeze(1), split).flatten(0, 1)
-        own = kernel.flatten(2).mT.unsqueeze(1)
-        grouped = columns.view(victims, -1, *columns.shape[1:])
-        grouped += torch.matmul(own, d.flatten(2).view(victims, -1, d.shape[1], columns.shape[2]))
+        # One product of both: the columns are large, and are written once.
+        both = torch.cat([d_dot.flatten(2), d.flatten(2)], 1)
+        weight = self.weight.flatten(-3)
+        if weight.ndim == 3:
+            weight = weight.repeat_interleave(victims // len(weight), 0)
+        own = torch.cat([weight.expand(victims, -1, -1), kernel.flatten(2)], 1)
+        columns = times_own(own.mT, both)
         whole = (size[0], size[1])
         return folded_back(
             columns, whole, self._window, geometry.stride, geometry.padding, geometry.dilation

@@ -74,25 +74,35 @@ class Dense(Rule):
         found = (target[names["weight"]],)
         return found if self.bias is None else (*found, target[names["bias"]])
 
-    def products(self, raw: tuple[Tensor, ...], aim: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    def products(
+        self, tape: Tape, raw: tuple[Tensor, ...], aim: tuple[Tensor, ...]
+    ) -> tuple[Tensor, Tensor]:
         rows, columns = raw[:2]
-        found = Outer(rows, columns)
-        dot, own = found.inner(aim[0]), found.square()
+        tape["pulled"] = torch.bmm(rows, aim[0])  # the largest product: `slopes` takes it too
+        dot, own = (tape["pulled"] * columns).sum((1, 2)), Outer(rows, columns).square()
         if self.bias is None:
             return dot, own
-        more = super().products(raw[2:], aim[1:])
+        more = super().products(tape, raw[2:], aim[1:])
         return dot + more[0], own + more[1]
 
     def slopes(
-        self, raw: tuple[Tensor, ...], aim: tuple[Tensor, ...], down: Tensor, up: Tensor
+        self,
+        tape: Tape,
+        raw: tuple[Tensor, ...],
+        aim: tuple[Tensor, ...],
+        down: Tensor,
+        up: Tensor,
     ) -> tuple[Tensor, ...]:
         rows, columns = raw[:2]
         up_, down_ = up.view(-1, 1, 1), down.view(-1, 1, 1)
         found = []
-        for one, two, matrix in ((rows, columns, aim[0].mT), (columns, rows, aim[0])):
+        for one, two, pulled in (
+            (rows, columns, torch.bmm(columns, aim[0].mT)),
+            (columns, rows, tape["pulled"]),
+        ):
             gram = torch.bmm(two, two.mT) * up_
-            found.append(torch.bmm(gram, one).addcmul_(torch.bmm(two, matrix), down_))
-        return *found, *super().slopes(raw[2:], aim[1:], down, up)
+            found.append(torch.bmm(gram, one).addcmul_(pulled, down_))
+        return *found, *super().slopes(tape, raw[2:], aim[1:], down, up)
 
     def picked(self, index: Tensor | int) -> Self:
         bias = None if self.bias is None else self.bias[index]

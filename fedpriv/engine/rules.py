@@ -63,14 +63,23 @@ class Rule:
         """
         return ()
 
-    def products(self, raw: tuple[Tensor, ...], aim: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    def products(
+        self, tape: Tape, raw: tuple[Tensor, ...], aim: tuple[Tensor, ...]
+    ) -> tuple[Tensor, Tensor]:
         """⟨g, target⟩ and ‖g‖² per victim, of the gradients g that `named` makes of `raw`."""
-        dot = [torch.linalg.vecdot(g.flatten(1), a.flatten(1)) for g, a in zip(raw, aim, strict=True)]
+        dot = [
+            torch.linalg.vecdot(g.flatten(1), a.flatten(1)) for g, a in zip(raw, aim, strict=True)
+        ]
         own = [torch.linalg.vecdot(g.flatten(1), g.flatten(1)) for g in raw]
         return sum(dot[1:], dot[0]), sum(own[1:], own[0])
 
     def slopes(
-        self, raw: tuple[Tensor, ...], aim: tuple[Tensor, ...], down: Tensor, up: Tensor
+        self,
+        tape: Tape,
+        raw: tuple[Tensor, ...],
+        aim: tuple[Tensor, ...],
+        down: Tensor,
+        up: Tensor,
     ) -> tuple[Tensor, ...]:
         """The derivatives of down·⟨g, target⟩ + ½·up·‖g‖² with respect to `raw`; both are (V,)."""
         return tuple(
@@ -153,7 +162,6 @@ class AvgPool(Rule):
             return ((d.reshape(-1, width // 2) @ _two_by_two(width, d).T).view(tape["a"].shape),)
         options = (self.kernel, self.stride, self.padding, self.ceil, self.padded, None)
         return (torch.ops.aten.avg_pool2d_backward(d, tape["a"], *options),)
-
 
     def _halves(self, a: Tensor) -> bool:
         """Windows of 2 × 2 side by side: torch's own kernel is four times as slow as a product."""
