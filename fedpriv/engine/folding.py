@@ -39,9 +39,7 @@ class Unfold:
         if "bias" in names:
             found[names["bias"]] = bias_gradient * scale
         if "gamma" in names:
-            flat = kernel_gradient.flatten(2)
-            pattern = "vok,vok->vo" if several else "vok,ok->vo"
-            through_kernel = torch.einsum(pattern, flat, w.flatten(2 if several else 1))
+            through_kernel = torch.linalg.vecdot(kernel_gradient.flatten(2), w.flatten(-3))
             found[names["gamma"]] = (through_kernel + bias_gradient * shift) / deviation
         if "beta" in names:
             found[names["beta"]] = bias_gradient
