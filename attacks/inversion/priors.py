@@ -25,7 +25,7 @@ def total_variation(x: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class tv:  # noqa: N801 (a prior is named for what it prefers)
+class TotalVariation:
     """Neighbouring pixels are alike; nothing is asked of what is no image."""
 
     weight: float
@@ -50,9 +50,13 @@ class tv:  # noqa: N801 (a prior is named for what it prefers)
         return self.weight * values, slope
 
 
+def tv(weight: float) -> Prior:
+    return TotalVariation(weight)
+
+
 def with_slope(prior: Prior, x: Tensor, victims: Victims) -> tuple[Tensor, Tensor]:
     """A prior's values (V,) and their derivatives with respect to x."""
-    if isinstance(prior, tv):
+    if isinstance(prior, TotalVariation):
         return prior.with_slope(x, victims)
     x = x.detach().requires_grad_()
     with torch.enable_grad():

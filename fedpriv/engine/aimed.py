@@ -50,7 +50,7 @@ class Aimed:
         v = (
             value
             for rule, tape, raw, aim in work
-            for value in rule.slopes(tape, raw, aim, down, up)
+            for value in rule.direction(tape, raw, aim, down, up)
         )
         x_bar, _ = passed.along(v)
         return 1 - dot * rate, torch.zeros_like(x) if x_bar is None else x_bar

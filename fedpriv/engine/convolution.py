@@ -174,7 +174,7 @@ class Convolution(Rule):
         dot, own = super().products(tape, raw, aim)
         return dot, own if self.unfold is None else self.unfold.square(*raw)
 
-    def slopes(
+    def direction(
         self,
         tape: Tape,
         raw: tuple[Tensor, ...],
@@ -183,8 +183,8 @@ class Convolution(Rule):
         up: Tensor,
     ) -> tuple[Tensor, ...]:
         if self.unfold is None:
-            return super().slopes(tape, raw, aim, down, up)
-        return self.unfold.slopes(raw, aim, down, up)
+            return super().direction(tape, raw, aim, down, up)
+        return self.unfold.direction(raw, aim, down, up)
 
     def picked(self, index: Tensor | int) -> Self:
         return replace(

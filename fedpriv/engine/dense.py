@@ -78,14 +78,14 @@ class Dense(Rule):
         self, tape: Tape, raw: tuple[Tensor, ...], aim: tuple[Tensor, ...]
     ) -> tuple[Tensor, Tensor]:
         rows, columns = raw[:2]
-        tape["pulled"] = torch.bmm(rows, aim[0])  # the largest product: `slopes` takes it too
+        tape["pulled"] = torch.bmm(rows, aim[0])  # the largest product: `direction` takes it too
         dot, own = (tape["pulled"] * columns).sum((1, 2)), Outer(rows, columns).square()
         if self.bias is None:
             return dot, own
         more = super().products(tape, raw[2:], aim[1:])
         return dot + more[0], own + more[1]
 
-    def slopes(
+    def direction(
         self,
         tape: Tape,
         raw: tuple[Tensor, ...],
@@ -102,7 +102,7 @@ class Dense(Rule):
         ):
             gram = torch.bmm(two, two.mT) * up_
             found.append(torch.bmm(gram, one).addcmul_(pulled, down_))
-        return *found, *super().slopes(tape, raw[2:], aim[1:], down, up)
+        return *found, *super().direction(tape, raw[2:], aim[1:], down, up)
 
     def picked(self, index: Tensor | int) -> Self:
         bias = None if self.bias is None else self.bias[index]

@@ -65,12 +65,13 @@ class Unfold:
         flat = kernel.flatten(2)
         own = torch.linalg.vecdot(flat, flat) * self.scale.square()
         own = own.addcmul_(bias.square(), self._own_bias)
-        return own.add_(self._gamma(kernel, bias).square()).sum(1)
+        found: Tensor = own.add_(self._gamma(kernel, bias).square()).sum(1)
+        return found
 
-    def slopes(
+    def direction(
         self, raw: tuple[Tensor, ...], aim: tuple[Tensor, ...], down: Tensor, up: Tensor
     ) -> tuple[Tensor, ...]:
-        """As Rule.slopes."""
+        """As Rule.direction."""
         kernel, bias = raw
         up, down = up.unsqueeze(1), down.unsqueeze(1)
         gamma = self._gamma(kernel, bias) * up / self.deviation
@@ -93,7 +94,8 @@ class Unfold:
         if "gamma" not in self.names:
             return torch.zeros_like(bias)
         through = torch.linalg.vecdot(kernel.flatten(2), self.weight.flatten(1))
-        return through.addcmul_(bias, self.shift).div_(self.deviation)
+        found: Tensor = through.addcmul_(bias, self.shift).div_(self.deviation)
+        return found
 
     def picked(self, index: Tensor | int) -> Self:
         """With some of the sets of weights, or one of them for all victims."""

@@ -73,7 +73,7 @@ class Rule:
         own = [torch.linalg.vecdot(g.flatten(1), g.flatten(1)) for g in raw]
         return sum(dot[1:], dot[0]), sum(own[1:], own[0])
 
-    def slopes(
+    def direction(
         self,
         tape: Tape,
         raw: tuple[Tensor, ...],
