@@ -13,6 +13,7 @@ from fedpriv.attacks.codes.decoder import DecoderAttack, TakeAsIs
 from fedpriv.attacks.codes.masks import MaskOverlap, MaskReading, MaskSearch
 from fedpriv.attacks.inversion.features import FeatureInversion
 from fedpriv.attacks.inversion.recipes import (
+    exact,
     inversion,
     policy_inversion,
     pooled_inversion,
@@ -56,7 +57,6 @@ class AttackRow(Entry[Attack]):
 
 
 _LBFGS = partial(inversion, optimiser="lbfgs", lr=1.0, init="patterned", patience=100)
-_EXACT = partial(_LBFGS, distance="l2", steps=3000, restarts=2, history=100)
 _on_codes = partial(AttackRow, sees="codes", by="curious party")
 _ADAM = partial(inversion, signed=True, schedule="steps", box=True, tv=1e-4, steps=4800)
 
@@ -65,12 +65,12 @@ ATTACKS: Registry[Attack] = Registry(
     "attacks",
     {
         "dlg": AttackRow(
-            partial(_EXACT, labels="joint"),
+            exact,
             "image and label together by L-BFGS; seconds per image",
             "DLG; SPN alg. 5",
         ),
         "idlg": AttackRow(
-            _EXACT,
+            partial(exact, labels="read"),
             "label read from the last layer, image by L-BFGS; seconds per image",
             "iDLG",
         ),

@@ -1,15 +1,17 @@
 """Gradient inversion side by side: CPU time per image and iteration, and until a reference's PSNR.
 
 The reference is the plain loop of the literature, written out below: one victim at a time, autograd
-through the gradient, cosine distance, signed Adam, total variation, box. Both sides run on one
-thread, alternating in one process, and the ratio is the median of per-round ratios.
+through the gradient, cosine distance, signed Adam, total variation, box, the best point kept. Both
+sides run on one thread, alternating in one process, and the ratio is the median of per-round
+ratios.
 
     python -P benchmarks/attacks.py [--models dlnet resnet20] [--victims 1 8 32] [--quality]
-    [--strength 8]
+    [--strength 8] [--write docs/measured]
 
 Images and weights are those that no setting was chosen on: test images from number 200, weight
 seeds 11 and 12. With --strength so many images of each weight seed are attacked by the plain loop,
-by `adam+cosine` with the loop's settings, and by `strongest`; --csv writes that table.
+by `adam+cosine` with the loop's settings, and by `strongest`. --write puts both tables, as far as
+they were asked for, into a folder.
 """
 
 import argparse
@@ -18,13 +20,16 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import cross_entropy, interpolate
+from torchvision.models import VisionTransformer, resnet18
 
 from fedpriv.attacks.catalogue import ATTACKS, Attack
 from fedpriv.attacks.inversion.attack import GradientInversion
@@ -38,18 +43,41 @@ from fedpriv.errors import BadData
 from fedpriv.evidence.observation import Observation
 from fedpriv.evidence.victims import Victims, stack
 from fedpriv.metrics.images import psnr
+from fedpriv.models.group_norm import group_normalised
 from fedpriv.state import state_of
 
 TV, REFERENCE_STEPS = 0.1, 1000
 FIRST, SEEDS = 200, (11, 12)  # images and weights that nothing was tuned on
-# name -> registry name, options, iterations of the reference per round, images of the quality part
-NETS: dict[str, tuple[str, dict[str, object], int, int]] = {
-    "dlnet": ("dlnet", {}, 40, 8),
-    "lenet": ("lenet", {}, 40, 8),
-    "resnet20": ("resnet20", {"init": "fan-out"}, 8, 8),
-    "convnet16": ("convnet", {"width": 16}, 6, 2),
-    "convnet64": ("convnet", {"width": 64}, 2, 1),
+Build = Callable[[Dataset], nn.Module]
+
+
+def of_registry(name: str, **options: object) -> Build:
+    return lambda data: MODELS.build(
+        name, options, channels=data.shape[0], size=data.shape[1], classes=data.classes
+    )
+
+
+def small_vit(data: Dataset) -> nn.Module:
+    """Four blocks of four heads on patches of 4 × 4."""
+    return VisionTransformer(data.shape[1], 4, 4, 4, 64, 128, num_classes=data.classes)
+
+
+# name -> network, iterations of the reference per round, images of the quality part
+NETS: dict[str, tuple[Build, int, int]] = {
+    "dlnet": (of_registry("dlnet"), 40, 8),
+    "lenet": (of_registry("lenet"), 40, 8),
+    "resnet20": (of_registry("resnet20", init="fan-out"), 8, 8),
+    "resnet20-gn": (
+        lambda data: group_normalised(of_registry("resnet20", init="fan-out")(data))[0],
+        8,
+        8,
+    ),
+    "vit": (small_vit, 16, 8),
+    "convnet16": (of_registry("convnet", width=16), 6, 2),
+    "convnet64": (of_registry("convnet", width=64), 2, 1),
+    "resnet18-64px": (lambda data: resnet18(num_classes=data.classes), 2, 1),
 }
+WIDE = ("convnet64", "resnet18-64px")  # at most 8 victims at once
 # How `quick` gets to the reference's PSNR. Residual blocks gain from the mean of four short
 # searches, whose
 # steps the budgets count together.
@@ -64,6 +92,15 @@ def images() -> Dataset:
         return DATASETS.build("cifar100", {}, root=None)
     except BadData:
         return DATASETS.build("synthetic", {"channels": 3, "size": 32, "classes": 100}, root=None)
+
+
+def enlarged(data: Dataset) -> Dataset:
+    """The test images that are used here, twice as large in each direction."""
+    x = interpolate(data.x_test[: FIRST + 40].float(), scale_factor=2, mode="bilinear")
+    test = x.round().to(torch.uint8)
+    return replace(
+        data, x_train=test, y_train=data.y_test[: len(x)], x_test=test, y_test=data.y_test[: len(x)]
+    )
 
 
 def observed(model: nn.Module, data: Dataset, count: int) -> list[Observation]:
@@ -90,6 +127,7 @@ def reference(
 ) -> Tensor:
     """`steps` of the plain loop's `total` iterations from the start image x (1, C, H, W)."""
     parameters = list(model.parameters())
+    attentive = any(isinstance(part, nn.MultiheadAttention) for part in model.modules())
     gradient = seen.gradient  # worked out anew at each look
     target = [gradient[name] for name, _ in model.named_parameters()]
     size = torch.stack([value.square().sum() for value in target]).sum().sqrt()
@@ -99,20 +137,26 @@ def reference(
     schedule = torch.optim.lr_scheduler.MultiStepLR(
         adam, [total * 3 // 8, total * 5 // 8, total * 7 // 8], 0.1
     )
+    best, least = x.detach().clone(), torch.inf
     for _ in range(steps):
         adam.zero_grad()
-        found = torch.autograd.grad(cross_entropy(model(x), label), parameters, create_graph=True)
+        with sdpa_kernel(SDPBackend.MATH) if attentive else nullcontext():
+            loss = cross_entropy(model(x), label)
+        found = torch.autograd.grad(loss, parameters, create_graph=True)
         dot = torch.stack([(a * b).sum() for a, b in zip(found, target, strict=True)]).sum()
         own = torch.stack([value.square().sum() for value in found]).sum().sqrt()
         rough = x.diff(dim=-1).abs().mean() + x.diff(dim=-2).abs().mean()
-        (1 - dot / (own * size) + TV * rough).backward(inputs=[x])
+        value = 1 - dot / (own * size) + TV * rough
+        value.backward(inputs=[x])
+        if value.item() < least:
+            best, least = x.detach().clone(), value.item()
         assert x.grad is not None
         x.grad.sign_()
         adam.step()
         schedule.step()
         with torch.no_grad():
             x.clamp_(low, high)
-    return x.detach()
+    return best
 
 
 def attack(steps: int, options: dict[str, object]) -> Attack:
@@ -281,11 +325,9 @@ def strength(name: str, data: Dataset, count: int) -> list[dict[str, object]]:
 
 
 def built(name: str, data: Dataset, seed: int = SEEDS[0]) -> tuple[nn.Module, int, int]:
-    network, options, iterations, count = NETS[name]
+    build, iterations, count = NETS[name]
     torch.manual_seed(seed)
-    channels, size = data.shape[0], data.shape[1]
-    model = MODELS.build(network, options, channels=channels, size=size, classes=data.classes)
-    return model.eval(), iterations, count
+    return build(data).eval(), iterations, count
 
 
 def main() -> None:
@@ -296,29 +338,52 @@ def main() -> None:
     parser.add_argument("--quality", action="store_true", help="also time to the reference's PSNR")
     parser.add_argument("--strength", type=int, default=0, help="images per weight seed")
     parser.add_argument("--no-speed", action="store_true", help="leave out time per iteration")
-    parser.add_argument("--csv", type=Path, help="where the table of strength is written")
+    parser.add_argument("--write", type=Path, help="the folder that the tables are written to")
     given = parser.parse_args()
     torch.set_num_threads(1)
     skip_compiler()
     keep_pages()
     data = images()
-    table: list[dict[str, object]] = []
+    speed: list[dict[str, object]] = []
+    strong: list[dict[str, object]] = []
     for name in given.models:
-        sizes = [size for size in given.victims if name != "convnet64" or size <= 8]
+        subject = enlarged(data) if name.endswith("64px") else data
+        sizes = [size for size in given.victims if name not in WIDE or size <= 8]
         row: dict[str, object] = {"model": name, "data": data.name}
         if not given.no_speed:
-            row |= per_iteration(name, data, sizes, given.rounds)
+            row |= per_iteration(name, subject, sizes, given.rounds)
+            speed.append(told(row))
         if given.quality:
-            row["quality"] = to_quality(name, data)
+            row["quality"] = to_quality(name, subject)
         if given.strength:
-            row["strength"] = found = strength(name, data, given.strength)
-            table += found
+            row["strength"] = found = strength(name, subject, given.strength)
+            strong += found
         print(json.dumps(row, ensure_ascii=False), flush=True)
-        if given.csv and table:
-            with given.csv.open("w", newline="") as file:
-                writer = csv.DictWriter(file, list(table[0]))
-                writer.writeheader()
-                writer.writerows(table)
+        if given.write:
+            for what, table in (("speed", speed), ("strength", strong)):
+                written(given.write / f"attacks-{what}.csv", table)
+
+
+def told(row: dict[str, object]) -> dict[str, object]:
+    """A row of the table of speeds: each ratio with the least and the largest round."""
+    found = {"model": row["model"], "plain loop, ms per image and step": row["reference_ms"]}
+    for size in (1, 8, 32):
+        ratio = row.get(f"V={size}")
+        many = "victim" if size == 1 else "victims"
+        text = (
+            f"{ratio['ratio']} ({ratio['from']}–{ratio['to']})" if isinstance(ratio, dict) else ""
+        )
+        found[f"times faster, {size} {many}"] = text
+    return found
+
+
+def written(file: Path, table: list[dict[str, object]]) -> None:
+    if not table:
+        return
+    with file.open("w", newline="") as out:
+        writer = csv.DictWriter(out, list(table[0]))
+        writer.writeheader()
+        writer.writerows(table)
 
 
 if __name__ == "__main__":

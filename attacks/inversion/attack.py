@@ -11,9 +11,10 @@ from fedpriv.attacks.inversion.initialisers import Initialiser, box, gaussian
 from fedpriv.attacks.inversion.labels import LabelGuess, joint
 from fedpriv.attacks.inversion.matching import Matching, by_gradient
 from fedpriv.attacks.inversion.optimizers import MakeOptimizer, Setting
-from fedpriv.attacks.inversion.priors import Prior, flat
+from fedpriv.attacks.inversion.priors import Prior, flat, with_slope
 from fedpriv.attacks.inversion.translation import enlarged, moved, shrunk
-from fedpriv.engine.gradients import Distance
+from fedpriv.engine.aimed import Aimed
+from fedpriv.engine.gradients import Distance, cosine, soft
 from fedpriv.engine.memory import keep_pages
 from fedpriv.errors import BadObservation, BadOption
 from fedpriv.evidence.claims import Reconstruction
@@ -174,13 +175,15 @@ class _Search:
         self.free = [x] if self.fixed is not None else [x, y]
         if attack.translation:
             self.free.append(x.new_zeros(*x.shape[:2], 2))
-        self.best = torch.full((len(victims),), torch.inf)
+        self.best = x.new_full((len(victims),), torch.inf)
         self.active = torch.arange(len(victims))
         self.target = attack.match.target(victims)
         self.bounds = box(facts) if facts.mean or len(facts.input_shape) == 3 else None
         self.optimizer = attack.optimizer(Setting(self.stages[0], self.bounds))
         self.evaluations, self.taken = 0, 0
         self.history: list[Tensor] = []
+        self.aim: Aimed | None = None
+        self.labels = torch.empty(0)
 
     def run(self, progress: Progress) -> None:
         for step in range(self.attack.steps):
@@ -208,16 +211,50 @@ class _Search:
             target = {key: value[rows] for key, value in target.items()}
             fixed = None if fixed is None else fixed[rows]
         self.evaluations += len(free[0])
+        if rows is None and (aimed := self._aimed()) is not None:
+            return self._fast(aimed, free[0])
         free = [value.detach().requires_grad_() for value in free]
         y = free[1] if fixed is None else fixed
         whole = self._whole(free[0])
         x = attack.transform(whole)
         if attack.translation:
             x = moved(x, free[-1])
-        found = attack.match.found(victims, x, y)
-        losses = attack.distance(found, target) + attack.prior(whole, victims)
-        gradients = torch.autograd.grad(losses.sum(), free)
+        try:
+            found = attack.match.found(victims, x, y)
+            losses = attack.distance(found, target) + attack.prior(whole, victims)
+            gradients = torch.autograd.grad(losses.sum(), free)
+        except RuntimeError as error:
+            if "derivative" not in str(error):
+                raise
+            raise BadObservation(
+                f"{type(victims.model).__name__} cannot be differentiated twice, as an attack by "
+                f"matching needs: {error} Put an equal layer in its place that torch can, or "
+                "attack by another method."
+            ) from error
         return losses.detach(), list(gradients)
+
+    def _aimed(self) -> Aimed | None:
+        """The fast way to the cosine distance, where nothing stands between x and the gradient."""
+        attack, victims, fixed = self.attack, self.victims, self.fixed
+        plain = attack.distance is cosine and attack.match.plain(victims)
+        straight = attack.transform is identity and not attack.translation
+        if not plain or not straight or fixed is None or victims.engine is None:
+            return None
+        if self.aim is None:
+            self.aim = Aimed.at(victims.engine, self.target)
+            self.labels = soft(fixed, victims.facts.classes)
+        return self.aim
+
+    def _fast(self, aimed: Aimed, x: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """As `evaluate`, without autograd but where the image is enlarged."""
+        x = x.detach().requires_grad_()
+        whole = self._whole(x)
+        losses, slope = aimed(whole.detach(), self.labels)
+        prior, more = with_slope(self.attack.prior, whole.detach(), self.victims)
+        slope = slope.add_(more)
+        if whole is not x:
+            (slope,) = torch.autograd.grad(whole, x, slope)
+        return losses.add_(prior), [slope]
 
     def _whole(self, x: Tensor) -> Tensor:
         """x with all its pixels."""
@@ -252,5 +289,5 @@ class _Search:
         self.free = [value[keep] for value in self.free]
         self.fixed = None if self.fixed is None else self.fixed[keep]
         self.target = {key: value[keep] for key, value in self.target.items()}
-        self.victims = self.victims.rows(keep)
+        self.victims, self.aim = self.victims.rows(keep), None
         self.optimizer.rows(keep)

@@ -12,15 +12,20 @@ from fedpriv.state import State
 
 @dataclass(frozen=True)
 class Matching:
-    """`target(victims)` was observed; `found(victims, x, y)` is what x and y give instead."""
+    """`target(victims)` was observed; `found(victims, x, y)` is what x and y give instead.
+
+    `plain(victims)` says whether these are the gradients of one batch.
+    """
 
     target: Callable[[Victims], State]
     found: Callable[[Victims, Tensor, Tensor], Gradients]
+    plain: Callable[[Victims], bool] = lambda victims: False
 
 
 by_gradient = Matching(
     target=lambda victims: victims.gradient,
     found=lambda victims, x, y: victims.factors_at(x, y),
+    plain=lambda victims: True,
 )
 
 
@@ -45,4 +50,5 @@ def _only_one_step(victims: Victims) -> bool:
 by_replay = Matching(
     target=lambda v: (by_gradient if _only_one_step(v) else _replayed).target(v),
     found=lambda v, x, y: (by_gradient if _only_one_step(v) else _replayed).found(v, x, y),
+    plain=_only_one_step,
 )

@@ -1,6 +1,7 @@
 """What images look like, before any gradient is seen. A prior: (x, victims) -> (V,)."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -23,9 +24,45 @@ def total_variation(x: Tensor) -> Tensor:
     return across + x.diff(dim=-2).abs().flatten(1).mean(1)
 
 
-def tv(weight: float) -> Prior:
+@dataclass(frozen=True)
+class TotalVariation:
     """Neighbouring pixels are alike; nothing is asked of what is no image."""
-    return lambda x, victims: weight * total_variation(x) if x.ndim == 5 else flat(x, victims)
+
+    weight: float
+
+    def __call__(self, x: Tensor, victims: Victims) -> Tensor:
+        return self.weight * total_variation(x) if x.ndim == 5 else flat(x, victims)
+
+    def with_slope(self, x: Tensor, victims: Victims) -> tuple[Tensor, Tensor]:
+        """The same and its derivative, which is what the signs of differences add up to."""
+        slope = torch.zeros_like(x)
+        if x.ndim != 5:
+            return flat(x, victims), slope
+        values = x.new_zeros(len(x))
+        for axis in (-1, -2):
+            step = x.diff(dim=axis)
+            size = step[0].numel()
+            values += torch.linalg.vector_norm(step.flatten(1), 1, 1) / size
+            step.sign_().mul_(self.weight / size)
+            length = step.shape[axis]
+            slope.narrow(axis, 1, length).add_(step)
+            slope.narrow(axis, 0, length).sub_(step)
+        return self.weight * values, slope
+
+
+def tv(weight: float) -> Prior:
+    return TotalVariation(weight)
+
+
+def with_slope(prior: Prior, x: Tensor, victims: Victims) -> tuple[Tensor, Tensor]:
+    """A prior's values (V,) and their derivatives with respect to x."""
+    if isinstance(prior, TotalVariation):
+        return prior.with_slope(x, victims)
+    x = x.detach().requires_grad_()
+    with torch.enable_grad():
+        values = prior(x, victims)
+        slope = torch.autograd.grad(values.sum(), x)[0] if values.requires_grad else None
+    return values.detach(), torch.zeros_like(x) if slope is None else slope
 
 
 def norm(weight: float) -> Prior:
@@ -115,4 +152,6 @@ def _statistics(victims: Victims) -> dict[str, tuple[Tensor, Tensor]]:
 
 def total(*priors: Prior) -> Prior:
     """The sum of priors is a prior."""
+    if len(priors) == 1:
+        return priors[0]
     return lambda x, victims: torch.stack([prior(x, victims) for prior in priors]).sum(0)

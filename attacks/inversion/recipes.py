@@ -7,6 +7,7 @@ from typing import Literal
 from torch import Tensor
 
 from fedpriv.attacks.inversion.attack import GradientInversion, Stopping
+from fedpriv.attacks.inversion.exact import Exact
 from fedpriv.attacks.inversion.initialisers import INITIALISERS
 from fedpriv.attacks.inversion.labels import LabelGuess, from_sign, joint
 from fedpriv.attacks.inversion.lbfgs import lbfgs
@@ -98,6 +99,39 @@ def inversion(
         seed=seed,
         memory=memory,
     )
+
+
+def exact(
+    labels: Literal["read", "joint"] = "joint",
+    init: Literal["gaussian", "uniform", "patterned", "black", "grey"] = "patterned",
+    lr: float = 1.0,
+    history: int = 100,
+    steps: int = 1000,
+    finish: int = 2000,
+    restarts: int = 2,
+    tolerance: float = 0.0,
+    patience: int = 100,
+    seed: int = 0,
+    memory: float = 1.5,
+) -> Exact:
+    """L-BFGS on the squared distance without a prior; up to `finish` steps in double precision go
+    on from there for the victims whose update is explained.
+    """
+    search = inversion(
+        distance="l2",
+        optimiser="lbfgs",
+        labels=labels,
+        init=init,
+        lr=lr,
+        history=history,
+        steps=steps,
+        restarts=restarts,
+        tolerance=tolerance,
+        patience=patience,
+        seed=seed,
+        memory=memory,
+    )
+    return Exact(search, min(finish, 2 * steps))
 
 
 # Those that were best somewhere, the most often good ones first: signs, total variation, coarse.

@@ -6,13 +6,19 @@ from typing import Self
 
 import torch
 from torch import Tensor
-from torch.nn.functional import conv2d, fold
+from torch.nn.functional import conv2d
 
+from fedpriv.engine.columns import folded_back, kernel_gradients, times_own, unfolded
 from fedpriv.engine.folding import Unfold
 from fedpriv.engine.gradients import Outer
 from fedpriv.engine.rules import MaybeTensor, Rule, Tape, summed
+from fedpriv.state import State
 
 Pair = tuple[int, int]
+
+# Matrix products of columns beat the library's kernels where these are slow: few channels, or one
+# sample.
+_FEW_CHANNELS, _FEW_ROWS, _CHANNELS_OF_FEW = 3, 2, 16
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,18 @@ class Convolution(Rule):
 
     def forward(self, tape: Tape, *a: Tensor) -> Tensor:
         tape["a"] = a[0]
-        return self._passed(a[0], self.bias)
+        if not self._by_columns(a[0]):
+            return self._passed(a[0], self.bias)
+        geometry, window = self.geometry, self._window
+        tape["columns"] = columns = unfolded(
+            a[0], window, geometry.stride, geometry.padding, geometry.dilation
+        )
+        if len(a[0]) > _FEW_ROWS:
+            return self._passed(a[0], self.bias)
+        z = torch.matmul(self.weight.flatten(1), columns)
+        if self.bias is not None:
+            z += self.bias.unsqueeze(1)
+        return z.view(len(z), -1, *self._size_behind(a[0]))
 
     def backward(self, tape: Tape, d: Tensor) -> tuple[MaybeTensor, ...]:
         tape["d"] = d
@@ -87,7 +104,12 @@ class Convolution(Rule):
     def tangent(self, tape: Tape, *a_dot: MaybeTensor) -> MaybeTensor:
         kernel, bias = tape["v"]
         geometry, z_dot = self.geometry, None
-        if kernel is not None:
+        if kernel is not None and "columns" in tape:
+            z_dot = times_own(kernel.flatten(2), tape["columns"])
+            if bias is not None:
+                z_dot += bias.repeat_interleave(len(z_dot) // len(bias), 0).unsqueeze(2)
+            z_dot = z_dot.view(len(z_dot), -1, *self._size_behind(tape["a"]))
+        elif kernel is not None:
             victims = len(kernel)
             kernels = kernel.flatten(0, 1)
             groups = victims * geometry.groups
@@ -101,7 +123,7 @@ class Convolution(Rule):
 
     def second(self, tape: Tape, d_dot: Tensor) -> tuple[MaybeTensor, ...]:
         geometry, kernel, a = self.geometry, tape["v"][0], tape["a"]
-        if kernel is not None and geometry.strided:
+        if kernel is not None and (geometry.strided or "columns" in tape):
             return (self._folded_back(tape["d"], d_dot, kernel, a.shape[2:]),)
         back = self._pulled(d_dot, a)
         if kernel is not None:
@@ -114,6 +136,10 @@ class Convolution(Rule):
 
     def gradients(self, tape: Tape, victims: int) -> tuple[Tensor, ...]:
         """(V, out, in, …): one kernel gradient per victim; and one bias gradient (V, out)."""
+        if "columns" in tape:
+            found = kernel_gradients(tape["d"].flatten(2), tape["columns"], victims)
+            found = found.view(victims, *self.kernel_shape)
+            return (found,) if self.bias is None else (found, _summed(tape["d"], victims))
         a, d = side_by_side(tape["a"], victims), side_by_side(tape["d"], victims)
         shape = self.kernel_shape
         # Only its shape is read when the kernel gradient is asked for.
@@ -135,6 +161,30 @@ class Convolution(Rule):
         if kernel is None and bias is not None:
             kernel = bias.new_zeros(len(bias), *self.kernel_shape)
         tape["v"] = (kernel, bias)
+
+    def aim(self, names: dict[str, str], target: State) -> tuple[Tensor, ...]:
+        if self.unfold is not None:
+            return self.unfold.aim(target)
+        found = (target[names["weight"]],)
+        return found if self.bias is None else (*found, target[names["bias"]])
+
+    def products(
+        self, tape: Tape, raw: tuple[Tensor, ...], aim: tuple[Tensor, ...]
+    ) -> tuple[Tensor, Tensor]:
+        dot, own = super().products(tape, raw, aim)
+        return dot, own if self.unfold is None else self.unfold.square(*raw)
+
+    def direction(
+        self,
+        tape: Tape,
+        raw: tuple[Tensor, ...],
+        aim: tuple[Tensor, ...],
+        down: Tensor,
+        up: Tensor,
+    ) -> tuple[Tensor, ...]:
+        if self.unfold is None:
+            return super().direction(tape, raw, aim, down, up)
+        return self.unfold.direction(raw, aim, down, up)
 
     def picked(self, index: Tensor | int) -> Self:
         return replace(
@@ -169,23 +219,38 @@ class Convolution(Rule):
     def _folded_back(self, d: Tensor, d_dot: Tensor, kernel: Tensor, size: torch.Size) -> Tensor:
         """Wᵀ d_dot + Ẇᵀ d as columns, folded once: libraries are slow at strided transposes."""
         geometry, victims = self.geometry, len(kernel)
-        if self.weight.ndim == 4:
-            columns = torch.matmul(self.weight.flatten(1).mT, d_dot.flatten(2))
-        else:
-            split = d_dot.flatten(2).unflatten(0, (len(self.weight), -1))
-            columns = torch.matmul(self.weight.flatten(2).mT.unsqueeze(1), split).flatten(0, 1)
-        own = kernel.flatten(2).mT.unsqueeze(1)
-        grouped = columns.view(victims, -1, *columns.shape[1:])
-        grouped += torch.matmul(own, d.flatten(2).view(victims, -1, d.shape[1], columns.shape[2]))
-        window = (self.kernel_shape[2], self.kernel_shape[3])
-        return fold(
-            columns,
-            (size[0], size[1]),
-            window,
-            geometry.dilation,
-            geometry.padding,
-            geometry.stride,
+        # One product of both: the columns are large, and are written once.
+        both = torch.cat([d_dot.flatten(2), d.flatten(2)], 1)
+        weight = self.weight.flatten(-3)
+        if weight.ndim == 3:
+            weight = weight.repeat_interleave(victims // len(weight), 0)
+        own = torch.cat([weight.expand(victims, -1, -1), kernel.flatten(2)], 1)
+        columns = times_own(own.mT, both)
+        whole = (size[0], size[1])
+        return folded_back(
+            columns, whole, self._window, geometry.stride, geometry.padding, geometry.dilation
         )
+
+    @property
+    def _window(self) -> Pair:
+        return self.kernel_shape[2], self.kernel_shape[3]
+
+    def _by_columns(self, a: Tensor) -> bool:
+        """Whether the passes go through the columns of a."""
+        few = len(a) <= _FEW_ROWS and a.shape[1] <= _CHANNELS_OF_FEW
+        small = self.weight.ndim == 4 and self.geometry.groups == 1 and self._window != (1, 1)
+        return small and (few or a.shape[1] <= _FEW_CHANNELS)
+
+    def _size_behind(self, a: Tensor) -> Pair:
+        """The height and width of what leaves."""
+        geometry, window = self.geometry, self._window
+        rows, columns = (
+            (a.shape[2 + i] + 2 * geometry.padding[i] - geometry.dilation[i] * (window[i] - 1) - 1)
+            // geometry.stride[i]
+            + 1
+            for i in range(2)
+        )
+        return rows, columns
 
 
 def _summed(d: Tensor, victims: int) -> Tensor:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from fedpriv.engine.gradients import Outer
 from fedpriv.engine.rules import MaybeTensor, Rule, Tape, summed
+from fedpriv.state import State
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +69,40 @@ class Dense(Rule):
             part if part is None else part.flatten(0, 1) for part in (next(v), next(v))
         )
         tape["v"] = (rows, columns, next(v) if self.bias is not None else None)
+
+    def aim(self, names: dict[str, str], target: State) -> tuple[Tensor, ...]:
+        found = (target[names["weight"]],)
+        return found if self.bias is None else (*found, target[names["bias"]])
+
+    def products(
+        self, tape: Tape, raw: tuple[Tensor, ...], aim: tuple[Tensor, ...]
+    ) -> tuple[Tensor, Tensor]:
+        rows, columns = raw[:2]
+        tape["pulled"] = torch.bmm(rows, aim[0])  # the largest product: `direction` takes it too
+        dot, own = (tape["pulled"] * columns).sum((1, 2)), Outer(rows, columns).square()
+        if self.bias is None:
+            return dot, own
+        more = super().products(tape, raw[2:], aim[1:])
+        return dot + more[0], own + more[1]
+
+    def direction(
+        self,
+        tape: Tape,
+        raw: tuple[Tensor, ...],
+        aim: tuple[Tensor, ...],
+        down: Tensor,
+        up: Tensor,
+    ) -> tuple[Tensor, ...]:
+        rows, columns = raw[:2]
+        up_, down_ = up.view(-1, 1, 1), down.view(-1, 1, 1)
+        found = []
+        for one, two, pulled in (
+            (rows, columns, torch.bmm(columns, aim[0].mT)),
+            (columns, rows, tape["pulled"]),
+        ):
+            gram = torch.bmm(two, two.mT) * up_
+            found.append(torch.bmm(gram, one).addcmul_(pulled, down_))
+        return *found, *super().direction(tape, raw[2:], aim[1:], down, up)
 
     def picked(self, index: Tensor | int) -> Self:
         bias = None if self.bias is None else self.bias[index]

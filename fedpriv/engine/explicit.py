@@ -1,6 +1,6 @@
 """The gradients of many victims by explicit passes: equal to the general path, and faster."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 
 from fedpriv.engine.dense import Dense
 from fedpriv.engine.gradients import Outer
-from fedpriv.engine.program import Line
+from fedpriv.engine.lines import Line
 from fedpriv.engine.rules import MaybeTensor, Tape
 
 
@@ -123,6 +123,46 @@ def _picked(lines: list[Line], index: Tensor | int) -> list[Line]:
     return [replace(line, rule=line.rule.picked(index)) for line in lines]
 
 
+class Passed:
+    """The two passes that give gradients; `along` runs the two that differentiate them, once."""
+
+    def __init__(self, lines: list[Line], loss: Loss, x: Tensor, t: Tensor) -> None:
+        self.lines, self.loss, self.t = lines, loss, t.flatten(0, 1)
+        self.victims, self.batch = x.shape[:2]
+        self.tapes: list[Tape] = [{"deep": line.deep, "victims": len(x)} for line in lines]
+        slots: list[Tensor | None] = [x.flatten(0, 1).contiguous()]
+        for line, tape in zip(lines, self.tapes, strict=True):
+            slots.append(line.rule.forward(tape, *_read(slots, line)))
+        z = slots[-1]
+        assert z is not None
+        self.z = z
+        _pull(lines, self.tapes, loss.seed(z, self.t, self.batch), second=False)
+        self.raw = [
+            line.rule.gradients(tape, self.victims)
+            for line, tape in zip(lines, self.tapes, strict=True)
+        ]
+
+    def along(
+        self, v: Iterator[MaybeTensor], z_bar: MaybeTensor = None
+    ) -> tuple[MaybeTensor, Tensor]:
+        """The derivatives of ⟨v, gradients⟩ + ⟨z_bar, z⟩ with respect to x and t."""
+        lines, tapes = self.lines, self.tapes
+        for line, tape in zip(lines, tapes, strict=True):
+            line.rule.directed(tape, v)
+        slots: list[MaybeTensor] = [None]
+        for line, tape in zip(lines, tapes, strict=True):
+            slots.append(line.rule.tangent(tape, *(slots[slot] for slot in line.reads)))
+        z_dot = slots[-1] if slots[-1] is not None else torch.zeros_like(self.z)
+        d_dot, t_bar = self.loss.tangent(self.z, self.t, z_dot, self.batch)
+        if z_bar is not None:
+            d_dot = d_dot + z_bar.flatten(0, 1)
+        x_bar = _pull(lines, tapes, d_dot, second=True)
+        shape = (self.victims, self.batch)
+        if x_bar is not None:
+            x_bar = x_bar.view(*shape, *x_bar.shape[1:])
+        return x_bar, t_bar.view(*shape, -1)
+
+
 class _Passes(torch.autograd.Function):
     """Forward: the two passes that give gradients. Backward: the two that differentiate them."""
 
@@ -130,50 +170,19 @@ class _Passes(torch.autograd.Function):
     def forward(
         ctx: Any, lines: list[Line], loss: Loss, x: Tensor, t: Tensor
     ) -> tuple[Tensor, ...]:
-        victims, batch = x.shape[:2]
-        tapes: list[Tape] = [{"deep": line.deep, "victims": victims} for line in lines]
-        slots: list[Tensor | None] = [x.flatten(0, 1).contiguous()]
-        for line, tape in zip(lines, tapes, strict=True):
-            slots.append(line.rule.forward(tape, *_read(slots, line)))
-        z = slots[-1]
-        assert z is not None
-        t = t.flatten(0, 1)
-        _pull(lines, tapes, loss.seed(z, t, batch), second=False)
         ctx.set_materialize_grads(False)
-        ctx.lines, ctx.loss, ctx.tapes, ctx.z, ctx.t = lines, loss, tapes, z, t
-        ctx.shape = (victims, batch)
-        raw = [
-            value
-            for line, tape in zip(lines, tapes, strict=True)
-            for value in line.rule.gradients(tape, victims)
-        ]
-        return z.view(victims, batch, -1), *raw
+        ctx.passed = passed = Passed(lines, loss, x, t)
+        output = passed.z.view(passed.victims, passed.batch, -1)
+        return output, *(value for raw in passed.raw for value in raw)
 
     @staticmethod
     @once_differentiable
     def backward(
         ctx: Any, z_bar: MaybeTensor, *v: MaybeTensor
     ) -> tuple[None, None, MaybeTensor, MaybeTensor]:
-        lines, tapes = ctx.lines, ctx.tapes
-        victims, batch = ctx.shape
-        directions = iter(v)
-        for line, tape in zip(lines, tapes, strict=True):
-            line.rule.directed(tape, directions)
-        slots: list[MaybeTensor] = [None]
-        for line, tape in zip(lines, tapes, strict=True):
-            slots.append(line.rule.tangent(tape, *(slots[slot] for slot in line.reads)))
-        z_dot = slots[-1] if slots[-1] is not None else torch.zeros_like(ctx.z)
-        d_dot, t_bar = ctx.loss.tangent(ctx.z, ctx.t, z_dot, batch)
-        if z_bar is not None:
-            d_dot = d_dot + z_bar.flatten(0, 1)
-        x_bar = _pull(lines, tapes, d_dot, second=True)
-        ctx.tapes = None
-        return (
-            None,
-            None,
-            None if x_bar is None else x_bar.view(victims, batch, *x_bar.shape[1:]),
-            t_bar.view(victims, batch, -1) if ctx.needs_input_grad[3] else None,
-        )
+        x_bar, t_bar = ctx.passed.along(iter(v), z_bar)
+        ctx.passed = None
+        return None, None, x_bar, t_bar if ctx.needs_input_grad[3] else None
 
 
 def _read(slots: list[Tensor | None], line: Line) -> Iterable[Tensor]:

@@ -4,6 +4,7 @@ Gradients are unfolded again.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 import torch
@@ -39,12 +40,62 @@ class Unfold:
         if "bias" in names:
             found[names["bias"]] = bias_gradient * scale
         if "gamma" in names:
-            flat = kernel_gradient.flatten(2)
-            pattern = "vok,vok->vo" if several else "vok,ok->vo"
-            through_kernel = torch.einsum(pattern, flat, w.flatten(2 if several else 1))
+            through_kernel = torch.linalg.vecdot(kernel_gradient.flatten(2), w.flatten(-3))
             found[names["gamma"]] = (through_kernel + bias_gradient * shift) / deviation
         if "beta" in names:
             found[names["beta"]] = bias_gradient
+        return found
+
+    def aim(self, target: State) -> tuple[Tensor, Tensor]:
+        """The transpose of what `self` does, for one set of weights."""
+        names, scale = self.names, self.scale
+        kernel = target[names["weight"]] * scale[:, *[None] * (self.weight.ndim - 1)]
+        bias = kernel.new_zeros(len(kernel), len(scale))
+        if "bias" in names:
+            bias = bias + target[names["bias"]] * scale
+        if "gamma" in names:
+            gamma = target[names["gamma"]] / self.deviation
+            kernel = kernel + gamma[..., *[None] * (self.weight.ndim - 1)] * self.weight
+            bias = bias + gamma * self.shift
+        if "beta" in names:
+            bias = bias + target[names["beta"]]
+        return kernel, bias
+
+    def square(self, kernel: Tensor, bias: Tensor) -> Tensor:
+        """‖g‖² per victim of the gradients g that `self` makes of these."""
+        flat = kernel.flatten(2)
+        own = torch.linalg.vecdot(flat, flat) * self.scale.square()
+        own = own.addcmul_(bias.square(), self._own_bias)
+        found: Tensor = own.add_(self._gamma(kernel, bias).square()).sum(1)
+        return found
+
+    def direction(
+        self, raw: tuple[Tensor, ...], aim: tuple[Tensor, ...], down: Tensor, up: Tensor
+    ) -> tuple[Tensor, ...]:
+        """As Rule.direction."""
+        kernel, bias = raw
+        up, down = up.unsqueeze(1), down.unsqueeze(1)
+        gamma = self._gamma(kernel, bias) * up / self.deviation
+        flat = kernel.flatten(2) * (up * self.scale.square()).unsqueeze(2)
+        flat.addcmul_(aim[0].flatten(2), down.unsqueeze(2))
+        if "gamma" in self.names:
+            flat.addcmul_(gamma.unsqueeze(2), self.weight.flatten(1))
+        of_bias = (bias * up).mul_(self._own_bias).addcmul_(gamma, self.shift)
+        return flat.view(kernel.shape), of_bias.addcmul_(aim[1], down)
+
+    @cached_property
+    def _own_bias(self) -> Tensor:
+        """How much the gradient of the folded bias counts for those of bias and beta, squared."""
+        found = torch.zeros_like(self.scale)
+        found += self.scale.square() if "bias" in self.names else 0
+        return found + 1 if "beta" in self.names else found
+
+    def _gamma(self, kernel: Tensor, bias: Tensor) -> Tensor:
+        """The gradient of gamma, (V, out); zero where there is none."""
+        if "gamma" not in self.names:
+            return torch.zeros_like(bias)
+        through = torch.linalg.vecdot(kernel.flatten(2), self.weight.flatten(1))
+        found: Tensor = through.addcmul_(bias, self.shift).div_(self.deviation)
         return found
 
     def picked(self, index: Tensor | int) -> Self:

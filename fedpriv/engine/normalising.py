@@ -9,6 +9,7 @@ from torch import Tensor
 
 from fedpriv.engine.gradients import Outer
 from fedpriv.engine.rules import MaybeTensor, Rule, Tape, per_row, summed
+from fedpriv.state import State
 
 Shape = Callable[[torch.Size, int], tuple[int, ...]]  # the shape of a, number of victims -> a view
 
@@ -148,6 +149,10 @@ class Scaled(Rule):
 
     def directed(self, tape: Tape, v: Iterator[MaybeTensor]) -> None:
         tape["v"] = (next(v), None if self.beta is None else next(v))
+
+    def aim(self, names: dict[str, str], target: State) -> tuple[Tensor, ...]:
+        roles = ("gamma",) if self.beta is None else ("gamma", "beta")
+        return tuple(target[names[role]].flatten(1) for role in roles)
 
     def picked(self, index: Tensor | int) -> Self:
         beta = None if self.beta is None else self.beta[index]

@@ -8,12 +8,14 @@ that is zero everywhere is None. `tape` is the layer's own memory during one eva
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from fedpriv.engine.gradients import Outer
+from fedpriv.state import State
 
 Tape = dict[str, Any]
 MaybeTensor = Tensor | None
@@ -55,6 +57,36 @@ class Rule:
     def directed(self, tape: Tape, v: Iterator[MaybeTensor]) -> None:
         """Keep the derivatives of the attack's loss with respect to what `gradients` gave."""
 
+    def aim(self, names: dict[str, str], target: State) -> tuple[Tensor, ...]:
+        """Observed gradients (V, …) in the form of `gradients`, so that inner products stay: the
+        transpose of `named`.
+        """
+        return ()
+
+    def products(
+        self, tape: Tape, raw: tuple[Tensor, ...], aim: tuple[Tensor, ...]
+    ) -> tuple[Tensor, Tensor]:
+        """⟨g, target⟩ and ‖g‖² per victim, of the gradients g that `named` makes of `raw`."""
+        dot = [
+            torch.linalg.vecdot(g.flatten(1), a.flatten(1)) for g, a in zip(raw, aim, strict=True)
+        ]
+        own = [torch.linalg.vecdot(g.flatten(1), g.flatten(1)) for g in raw]
+        return sum(dot[1:], dot[0]), sum(own[1:], own[0])
+
+    def direction(
+        self,
+        tape: Tape,
+        raw: tuple[Tensor, ...],
+        aim: tuple[Tensor, ...],
+        down: Tensor,
+        up: Tensor,
+    ) -> tuple[Tensor, ...]:
+        """The derivatives of down·⟨g, target⟩ + ½·up·‖g‖² with respect to `raw`; both are (V,)."""
+        return tuple(
+            torch.mul(g, spread(up, g)).addcmul_(a, spread(down, a))
+            for g, a in zip(raw, aim, strict=True)
+        )
+
     def picked(self, index: Tensor | int) -> Self:
         """The rule with some of its sets of parameters: those at `index`, or one for all rows."""
         return self
@@ -63,6 +95,11 @@ class Rule:
 def per_row(values: Tensor, rows: int, own: int) -> Tensor:
     """Parameters with `own` axes for each of `rows` rows: as they are if all rows share them."""
     return values if values.ndim == own else values.repeat_interleave(rows // len(values), 0)
+
+
+def spread(values: Tensor, like: Tensor) -> Tensor:
+    """(V,) with as many axes as `like` (V, …)."""
+    return values.view(-1, *[1] * (like.ndim - 1))
 
 
 def summed(values: Tensor, victims: int) -> Tensor:
@@ -97,6 +134,50 @@ class MaxPool(Rule):
         back = torch.ops.aten.max_pool2d_with_indices_backward
         options = (self.kernel, self.stride, self.padding, self.dilation, self.ceil)
         return (back(d, tape["a"], *options, tape["winner"]),)
+
+
+@dataclass(frozen=True)
+class AvgPool(Rule):
+    """Each output is the mean of a window."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int] = (0, 0)
+    ceil: bool = False
+    padded: bool = True  # whether the padding counts
+
+    def forward(self, tape: Tape, *a: Tensor) -> Tensor:
+        tape["a"] = a[0]
+        if self._halves(a[0]):
+            rows, channels, height, width = a[0].shape
+            pairs = a[0].reshape(-1, 2 * width) @ _two_by_two(width, a[0])
+            return pairs.view(rows, channels, height // 2, width // 2)
+        return torch.nn.functional.avg_pool2d(
+            a[0], self.kernel, self.stride, self.padding, self.ceil, self.padded
+        )
+
+    def transposed(self, tape: Tape, d: Tensor) -> tuple[MaybeTensor, ...]:
+        if self._halves(tape["a"]):
+            width = tape["a"].shape[3]
+            return ((d.reshape(-1, width // 2) @ _two_by_two(width, d).T).view(tape["a"].shape),)
+        options = (self.kernel, self.stride, self.padding, self.ceil, self.padded, None)
+        return (torch.ops.aten.avg_pool2d_backward(d, tape["a"], *options),)
+
+    def _halves(self, a: Tensor) -> bool:
+        """Windows of 2 × 2 side by side: torch's own kernel is four times as slow as a product."""
+        square = self.kernel == self.stride == (2, 2) and self.padding == (0, 0)
+        return square and a.shape[2] % 2 == a.shape[3] % 2 == 0
+
+
+@cache
+def _means(width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    one = torch.eye(width // 2, dtype=dtype, device=device).repeat_interleave(2, 0) / 4
+    return torch.cat([one, one])
+
+
+def _two_by_two(width: int, like: Tensor) -> Tensor:
+    """(2·width, width/2): two rows of pixels in one -> the means of their 2 × 2 windows."""
+    return _means(width, like.dtype, like.device)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from torch import nn
 
 from fedpriv.catalogue import MODELS
 from fedpriv.engine import activations, gradients, trusted
+from fedpriv.engine.aimed import Aimed
 from fedpriv.engine.explicit import Explicit
 from fedpriv.engine.gradients import as_trained, dense, gradient_of, loss_at
 from fedpriv.engine.memory import keep_pages
@@ -161,7 +162,10 @@ def test_the_backbone_with_an_upstream_gradient():
 
 
 def test_unknown_layers_take_the_general_path_and_say_so_once(caplog):
-    net = nn.Sequential(nn.Flatten(), nn.Linear(768, 5), nn.Softplus())
+    net = nn.Sequential(
+        nn.Flatten(), nn.Linear(768, 6), nn.Unflatten(1, (1, 6)), nn.Conv1d(1, 1, 2)
+    )
+    net.append(nn.Flatten())
     trusted._told.clear()
     victims = stack(observed(net))
     assert victims.engine is None
@@ -170,7 +174,7 @@ def test_unknown_layers_take_the_general_path_and_say_so_once(caplog):
     ) == {k for k, _ in net.named_parameters()}
     stack(observed(net))
     (warning,) = [record.getMessage() for record in caplog.records]
-    assert "Sequential: Softplus '2' has no rule" in warning and "times as long" in warning
+    assert "Sequential: Conv1d '3' has no rule" in warning and "times as long" in warning
 
 
 def test_a_wrong_rule_is_refused(caplog, monkeypatch):
@@ -290,6 +294,9 @@ ORACLES = {
                 nn.LayerNorm(14),
                 nn.BatchNorm2d(4),
                 nn.MaxPool2d(3, 2, 1),
+                nn.AvgPool2d(2),
+                nn.AvgPool2d(3, 2, 1, count_include_pad=False),
+                nn.Softplus(),
                 nn.Conv2d(4, 4, 3, stride=2, groups=4),
                 nn.Conv2d(4, 8, 3, padding=2, dilation=2, groups=2),
             ]
@@ -302,6 +309,13 @@ ORACLES = {
         nn.Linear(768, 6),
         nn.BatchNorm1d(6),
         nn.Linear(6, 5),
+    ),
+    "columns": lambda: nn.Sequential(
+        nn.Conv2d(3, 4, (5, 3), stride=(2, 1), padding=(2, 0), dilation=(1, 2)),
+        nn.Sigmoid(),
+        nn.Conv2d(4, 4, 3, padding=1, bias=False),
+        nn.Flatten(),
+        nn.Linear(4 * 8 * 12, 5),
     ),
     "gate": Gate,
     **NETS,
@@ -352,6 +366,32 @@ def test_every_rule_is_autograd_in_double_precision(name, mode, which):
     ]
     for a, b in zip(*slopes, strict=True):
         exact(a, b)
+
+
+@pytest.mark.parametrize("mode", ["eval", "train"])
+@pytest.mark.parametrize("name", ORACLES)
+def test_the_cosine_without_autograd_is_the_cosine(name, mode):
+    """The distance to observed gradients and its derivative, in double precision."""
+    torch.manual_seed(1)
+    net = as_trained(ORACLES[name](), mode)
+    stream = generator(2, "aimed")
+
+    def drawn(name, value):
+        low = 0.5 if name.endswith("running_var") else -0.5
+        return torch.rand(value.shape, generator=stream).double() + low
+
+    weights = {key: drawn(key, value) for key, value in net.named_parameters()}
+    buffers = {key: drawn(key, value) for key, value in net.named_buffers() if value.ndim}
+    engine = Explicit(program(net, weights, buffers), tuple(weights))
+    x = torch.randn(3, 2, 3, 16, 16, generator=stream).double().requires_grad_()
+    t = torch.rand(3, 2, 5, generator=stream).double()
+    target = {k: torch.randn(3, *v.shape, generator=stream).double() for k, v in weights.items()}
+    losses = gradients.cosine(engine.gradients_at(x, t), target)
+    (slope,) = torch.autograd.grad(losses.sum(), x)
+    aimed = Aimed.at(engine, target)
+    found, bar = aimed(x.detach(), t)
+    exact(found, losses)
+    exact(bar, slope)
 
 
 def exact(a, b):
