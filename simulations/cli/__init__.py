@@ -31,6 +31,7 @@ def _register() -> None:
         run,
         search,
         sweep,
+        verify_dp,
         watch,
     )
 
@@ -47,6 +48,7 @@ def _register() -> None:
     app.command("scenarios")(catalogue.scenarios)
     app.command("list")(catalogue.listing)
     app.add_typer(deploy.app, name="deploy")
+    app.add_typer(verify_dp.app, name="verify-dp")
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ def exact_parts(game: Game, quiet: Rows, loud: Rows) -> Iterator[Finding]:
         if name.startswith("difference"):
             limit[part] = ROUNDING * np.maximum(gap[part], np.abs(a[:, part]).max(initial=0.0))
             own = name.partition(": ")[2]
-            noise = quiet.values[:, quiet.fields[f"round 1: {own}"]].std(0)
+            noise = np.ptp(quiet.values[:, quiet.fields[f"round 1: {own}"]], axis=0)
             # What has no noise in a single round is found there, and not as noise that repeats.
             limit[part] = np.where(noise > 0, np.maximum(limit[part], ROUNDING * noise), np.inf)
     exact = (wobble <= limit) & (gap > limit)
@@ -37,6 +37,8 @@ def exact_parts(game: Game, quiet: Rows, loud: Rows) -> Iterator[Finding]:
             cause = "NaN or infinity appears in one world only"
         elif name.startswith("difference"):
             cause = f"noise repeats over rounds in '{name.partition(': ')[2]}'"
+        elif _silent(game, name) and np.abs(a[:, quiet.fields[name]]).max() > 0:
+            cause = f"noise repeats: '{name}' has the same in every release"
         else:
             cause = f"'{name.rpartition(': ')[2]}' has no noise"
         index = next(int(i) for i in np.flatnonzero(exact) if quiet.column(int(i)) == name)
@@ -46,6 +48,12 @@ def exact_parts(game: Game, quiet: Rows, loud: Rows) -> Iterator[Finding]:
             f"{len(a)} releases of either world; noise in fewer than one of them would look so too",
             refutes=True,
         )
+
+
+def _silent(game: Game, name: str) -> bool:
+    """Whether zeros went in under this name, so that what comes out is noise."""
+    sent = [update[name] for update in game.quiet[0].updates if name in update]
+    return bool(sent) and not any(np.abs(value).max() > 0 for value in sent)
 
 
 def repeats(game: Game, quiet: Rows, loud: Rows) -> Iterator[Finding]:

@@ -48,7 +48,8 @@ def candidates(quiet: Rows, loud: Rows, canary: Update) -> Iterator[Score]:
         centre, scale = a.mean(0)[noisy], a.std(0)[noisy] + 1e-300
 
         def size(values: np.ndarray) -> Scores:
-            found: Scores = (((values[:, noisy] - centre) / scale) ** 2).sum(1)
+            away = np.clip((values[:, noisy] - centre) / scale, -1e6, 1e6)
+            found: Scores = (away**2).sum(1)
             return found
 
         sign = 1.0 if size(b).mean() >= size(a).mean() else -1.0
