@@ -48,7 +48,7 @@ def mechanism(
         list[str] | None,
         typer.Option(help="A part of the release that its owner declares public. Repeatable."),
     ] = None,
-    seconds: Annotated[float, typer.Option(help="The time that draws may take.")] = 8.0,
+    seconds: Annotated[float, typer.Option(help="The time that draws may take.")] = 5.0,
     draws: Annotated[
         int | None, typer.Option(help="Draws of each world that are counted, instead of a time.")
     ] = None,

@@ -14,7 +14,8 @@ from scipy.stats import chi2, ks_2samp, kstest, normaltest
 from scipy.stats import t as student
 
 Scores = np.ndarray  # (n,)
-LEAST_P = 0.01  # of the tests whether noise is Gaussian
+LEAST_P = (0.01, 1e-4)  # of the tests whether noise is Gaussian, of few draws and of many
+MANY = 1000
 MOST_TESTED = 20_000  # draws in those tests: with more, float32's own steps are found
 
 
@@ -110,6 +111,7 @@ def why_not_gaussian(inside: Scores, outside: Scores) -> str | None:
 
     The Gaussian bounds would call sound Laplace noise refuted, so this must pass before.
     """
+    least = LEAST_P[min(len(inside), len(outside)) >= MANY] / 4
     for name, scores in (("with", inside), ("without", outside)):
         if len(scores) < 100:
             return "fewer than 100 draws"
@@ -117,12 +119,12 @@ def why_not_gaussian(inside: Scores, outside: Scores) -> str | None:
         spread = part.std()
         if not np.isfinite(spread) or spread <= 1e-12 * (abs(part.mean()) + 1e-300):
             return f"scores {name} the canary do not vary"
-        if normaltest(part).pvalue < LEAST_P / 4:
+        if normaltest(part).pvalue < least:
             return f"scores {name} the canary are not normal (skewness, kurtosis)"
         # The fitted normal is nearer to the draws than the true one, so this test is lenient.
-        if kstest(part, "norm", args=(part.mean(), part.std())).pvalue < LEAST_P / 4:
+        if kstest(part, "norm", args=(part.mean(), part.std())).pvalue < least:
             return f"scores {name} the canary are not normal (Kolmogorov-Smirnov)"
     a, b = inside[:MOST_TESTED], outside[:MOST_TESTED]
-    if ks_2samp(a - a.mean(), b - b.mean()).pvalue < LEAST_P / 4:
+    if ks_2samp(a - a.mean(), b - b.mean()).pvalue < least:
         return "the noise differs with and without the canary"
     return None

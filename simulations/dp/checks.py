@@ -31,7 +31,7 @@ def mechanism_checked(
     *,
     clip: float | None = None,
     public: Iterable[str] = (),
-    seconds: float = 8.0,
+    seconds: float = 5.0,
     draws: int | None = None,
     seed: int | None = None,
     tell: Tell = lambda line: None,

@@ -98,7 +98,7 @@ def examined(
         zero = LITTLE
     chosen = []
     games = games_of(mechanism, clip, claim, zero)
-    each = PILOT[1] if draws else paced(mechanism, games[0], PILOT_SHARE * seconds / len(games))
+    each = min(PILOT[1], draws) if draws else paced(mechanism, games[0], PILOT_SHARE * seconds / len(games))
     for game in games:
         try:
             quiet = drawn(mechanism, game.quiet, each, hidden)
@@ -187,22 +187,26 @@ def _test(
         left = max(0.0, ends - time.monotonic())
         step = int(min(CHUNK, max(20, left / max(pace, 1e-9) / 2), 4 * size))
     result.draws += 2 * count
-    level = FALSE_REFUTATION / result.tests
-    quiet, loud, quiet_g, loud_g = (np.concatenate(part) for part in found)
-    name = choice.game.name
-    epsilon = counted_bound(choice.counting.errors(quiet, loud), level, claim.delta)
-    result.bounds.append(
-        Bound(epsilon, "counting", name, choice.counting.score.name, "nothing", count)
-    )
+    level, name = FALSE_REFUTATION / result.tests, choice.game.name
+    # A first part chooses the thresholds once more, now from more draws; the rest is counted.
+    cut = count // 4
+    first, rest = zip(*((part[:cut], part[cut:]) for part in map(np.concatenate, found)), strict=True)
+    by, by_g = choice.counting.score, choice.gaussian.score
+    counting = best_counted(by, first[0], first[1], level, claim.delta)[1]
+    gaussian = best_gaussian(by_g, first[2], first[3], level)[1]
+    quiet, loud, quiet_g, loud_g = rest
+    counted_draws = count - cut
+    epsilon = counted_bound(counting.errors(quiet, loud), level, claim.delta)
+    result.bounds.append(Bound(epsilon, "counting", name, by.name, "nothing", counted_draws))
     why = why_not_gaussian(loud_g, quiet_g)
     if why is not None:
         result.left_out.append(f"Gaussian bounds, {name}: {why}.")
         return
     shifts = {
-        "GDP": gdp_shift(choice.gaussian.errors(quiet_g, loud_g), level),
+        "GDP": gdp_shift(gaussian.errors(quiet_g, loud_g), level),
         "moments": moment_shift(loud_g, quiet_g, level),
     }
     for method, shift in shifts.items():
         epsilon = gaussian_epsilon(shift, claim.delta)
-        by = choice.gaussian.score.name
-        result.bounds.append(Bound(epsilon, method, name, by, "Gaussian noise", count))
+        bound = Bound(epsilon, method, name, by_g.name, "Gaussian noise", counted_draws)
+        result.bounds.append(bound)

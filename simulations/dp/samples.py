@@ -54,10 +54,11 @@ def direction() -> Update:
     return {"weight": weight}
 
 
-def world_of(*first: float) -> World:
+def world_of(*first: float, batch: int = OTHERS) -> World:
+    """Samples by their first input, trained in one batch of an expected size."""
     start = {"weight": np.zeros((CLASSES, INPUTS), np.float32), "bias": np.zeros(2, np.float32)}
     updates = tuple({"first": np.asarray(value)} for value in first)
-    return World(start, updates, (1,) * len(updates))
+    return World(start, updates, (batch,))
 
 
 @dataclass(frozen=True)
@@ -76,16 +77,17 @@ class PluginTarget:
 
     def games(self, claim: Claim) -> Iterator[Game]:
         """One more sample, or another one; for a client, all samples are other ones."""
-        others = (OTHER,) * OTHERS
-        quiet, loud = world_of(*others, OTHER), world_of(*others, CANARY)
+        others, whole = (OTHER,) * OTHERS, OTHERS + 1
         if claim.unit == "client":
-            quiet, loud = world_of(*(OPPOSITE,) * 8), world_of(*(CANARY,) * 8)
+            quiet = world_of(*(OPPOSITE,) * whole, batch=whole)
+            loud = world_of(*(CANARY,) * whole, batch=whole)
         elif claim.neighbours == "replace":
-            quiet = world_of(*others, OPPOSITE)
-        else:
-            quiet = world_of(*others)
+            quiet = world_of(*others, OPPOSITE, batch=whole)
+            loud = world_of(*others, CANARY, batch=whole)
+        else:  # a batch of all samples would be larger with one sample more
+            quiet, loud = world_of(*others), world_of(*others, CANARY)
         yield Game("a canary among the samples", (quiet,), (loud,), direction())
-        rest = world_of(*others, OTHER)
+        rest = world_of(*others, OTHER, batch=loud.counts[0])
         if claim.unit == "sample" and claim.neighbours == "add-remove":
             same = world_of(*others, OTHER)
             yield Game("one sample more of the same", (quiet,), (same,), direction())
@@ -95,14 +97,13 @@ class PluginTarget:
 
     def scenario(self, world: World) -> Scenario:
         first = json.dumps([float(one["first"]) for one in world.updates])
-        size = min(OTHERS, len(world.updates))
         return from_tables(
             {
                 "name": "worst-case",
                 "data": {"name": f"{HERE}:samples", "options": {"first": first}},
                 "model": {"name": f"{HERE}:linear"},
                 "federation": {"clients": 1, "rounds": 1, "backend": "inline", "device": "cpu"},
-                "training": {"lr": 1.0, "batch-size": size, "local-steps": 1},
+                "training": {"lr": 1.0, "batch-size": world.counts[0], "local-steps": 1},
                 "plugins": [{"name": self.plugin, **self.options}],
             }
         )
@@ -122,7 +123,7 @@ class PluginTarget:
         return release
 
 
-_TEXTS: dict[tuple[str, str, tuple[float, ...]], str] = {}
+_TEXTS: dict[tuple[Any, ...], str] = {}
 
 
 def _text(target: PluginTarget, world: World) -> str:
@@ -131,6 +132,7 @@ def _text(target: PluginTarget, world: World) -> str:
         target.plugin,
         json.dumps(dict(target.options), sort_keys=True, default=str),
         tuple(float(one["first"]) for one in world.updates),
+        world.counts,
     )
     if key not in _TEXTS:
         try:

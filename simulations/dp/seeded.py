@@ -1,6 +1,6 @@
 """Mechanisms with one known fault each: what a verifier must find, and what people do get wrong.
 
-Each is right but for its fault, and has noise for ε = 4 at δ = 1e-5. Try one with
+Each is right but for its fault, and has the noise of the ε that is claimed for it in FAULTS. Try one with
 `fedpriv verify-dp mechanism fedpriv.simulations.dp.seeded:no_clipping --epsilon 4`.
 """
 
@@ -17,6 +17,7 @@ from fedpriv.simulations.dp.worlds import BATCH, BUFFER, Neighbours, Update
 
 CLIP, EPSILON, DELTA = 1.0, 4.0, 1e-5
 NOISE = 1.0811618495202397  # of the Gaussian mechanism with ε = 4 at δ = 1e-5 (arXiv 1805.06530)
+MORE_NOISE = 1.9938  # of ε = 2
 EPOCHS = 10
 POISSON_NOISE = 1.506553354701246  # of 80 Poisson steps at rate 1/8 with ε = 4 at δ = 1e-5 (PLD)
 Next = Callable[[Message, Context], Message]
@@ -88,7 +89,7 @@ def floored_batch(updates: Sequence[Update]) -> Update:
     """
     batches = -(-len(updates) // BATCH)
     expected = int(len(updates) / batches)
-    noisy = noised(total([clipped(u, CLIP) for u in updates]), NOISE * CLIP)
+    noisy = noised(total([clipped(u, CLIP) for u in updates]), MORE_NOISE * CLIP)
     return {k: v / expected for k, v in noisy.items()}
 
 
