@@ -138,7 +138,7 @@ def run(
     kind: Annotated[
         Literal["mislabelled", "noise"],
         typer.Option(help="Canaries: real samples with a wrong label, or pictures of noise."),
-    ] = "mislabelled",
+    ] = "noise",
     folder: Annotated[
         Path | None, typer.Option("--out", help="Run folder. Default: runs/verify-<name>-<time>.")
     ] = None,
@@ -175,7 +175,7 @@ def _end(found: dict[str, Any], code: int, as_json: bool) -> None:
     for bound in found.get("bounds", []):
         out.print(
             f"ε ≥ {bound['epsilon-at-least']:.3g} by {bound['method']}, {bound['game']}, "
-            f"{bound['score']}; {bound['draws']} draws of each world; assumes {bound['assumes']}.",
+            f"{bound['score']}; n = {bound['draws']}; assumes {bound['assumes']}.",
             highlight=False,
         )
     for finding in found.get("findings", []):

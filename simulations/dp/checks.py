@@ -102,8 +102,13 @@ def folder_checked(folder: Path, epsilon: float | None) -> Verdict:
 
 
 def account_of(scenario: Scenario, rounds: int) -> Account:
-    """The account of the smallest client of a scenario with the plugin dp."""
-    spec = next((one for one in scenario.plugins if one.name == "dp"), None)
+    """The account of the smallest client of a scenario with dp, or a plugin with its options."""
+    named = {
+        one.name: one
+        for one in scenario.plugins
+        if one.name == "dp" or "noise-multiplier" in map(kebab, one.options)
+    }
+    spec = next(iter(named.values()), None)
     if spec is None:
         raise BadInput(f"Scenario '{scenario.name}' has no plugin 'dp', so that no ε is claimed.")
     options = {kebab(key): value for key, value in calibrated(spec, scenario).items()}
