@@ -136,9 +136,12 @@ def run(
     delta: Delta = 1e-5,
     canaries: Annotated[int, typer.Option(help="Canary samples, each in or out by a coin.")] = 500,
     kind: Annotated[
-        Literal["mislabelled", "noise"],
-        typer.Option(help="Canaries: real samples with a wrong label, or pictures of noise."),
-    ] = "noise",
+        Literal["gradient", "mislabelled", "noise"],
+        typer.Option(
+            help="Canaries: worst-case gradients, real samples with a wrong label, or pictures of "
+            "noise."
+        ),
+    ] = "gradient",
     folder: Annotated[
         Path | None, typer.Option("--out", help="Run folder. Default: runs/verify-<name>-<time>.")
     ] = None,

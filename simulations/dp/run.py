@@ -19,20 +19,22 @@ from fedpriv.evidence.observation import Observation
 from fedpriv.files import write_text
 from fedpriv.runfolder import RunFolder, new_folder
 from fedpriv.scenario import Scenario, from_tables, merged, read
-from fedpriv.scenario.built import first_state, model_of
-from fedpriv.simulations.dp import watching
+from fedpriv.scenario.built import dataset_of, first_state, model_of
+from fedpriv.simulations.dp import watching, worst_case
 from fedpriv.simulations.dp.bounds import gaussian_epsilon, moment_shift, why_not_gaussian
-from fedpriv.simulations.dp.canaries import HERE, Canaries, base_of, drawn_canaries
+from fedpriv.simulations.dp.canaries import HERE, base_of, drawn_canaries
 from fedpriv.simulations.dp.checks import account_of
 from fedpriv.simulations.dp.examine import Tell
 from fedpriv.simulations.dp.findings import FALSE_REFUTATION, Bound, Claim, Examination, Finding
 from fedpriv.simulations.dp.one_run import Guesses, one_run, one_run_fdp
+from fedpriv.simulations.dp.worst_case import HERE as WORST
 from fedpriv.strategies.catalogue import row_of
 
 GUESSED = (0.05, 0.25)  # shares of the canaries that are guessed to be in
 FILE = "verify-dp.json"
 ALONG, CHANGES = "updates, along the canary", "updates, their changes over rounds"
-LOSS = "last model, loss of the canary"
+LOSS, ENTRY = "last model, loss of the canary", "last model, entry of the canary"
+Scores = dict[str, np.ndarray]
 ASSUMES = "Gaussian scores, independent of each other"
 
 
@@ -60,7 +62,12 @@ def canaried(scenario: Scenario, count: int, kind: str) -> Scenario:
         raise BadInput(
             f"Strategy '{scenario.federation.strategy}' shares no updates; canaries need them."
         )
-    if scenario.data.limit is not None or scenario.training.holdout:
+    clip = account_of(scenario, 1).clip
+    if kind == "gradient":
+        plain_sgd = scenario.training.optimiser == "sgd" and not scenario.training.momentum
+        if not plain_sgd or scenario.training.weight_decay:
+            raise BadInput("Canaries of kind 'gradient' need SGD without momentum and decay.")
+    elif scenario.data.limit is not None or scenario.training.holdout:
         raise BadInput("Canaries cannot be told apart from others under data.limit or holdout.")
     options = {
         "base": scenario.data.name,
@@ -71,8 +78,16 @@ def canaried(scenario: Scenario, count: int, kind: str) -> Scenario:
         "options": json.dumps(dict(scenario.data.options), sort_keys=True),
     }
     data = {"name": f"{HERE}:with_canaries", "partition": "natural", "options": options}
-    tables = merged(scenario.plain(), {"data": {"root": scenario.data.root}})
-    tables |= {"data": data, "name": f"verify-{scenario.name}", "keep-truth": False}
+    tables = scenario.plain()
+    if kind == "gradient":
+        own = {"count": count, "clients": scenario.federation.clients, "draw": scenario.seed}
+        tables["plugins"] = [
+            *tables["plugins"],
+            {"name": f"{WORST}:GradientCanaries", "max-grad-norm": clip, **own},
+        ]
+    else:
+        tables["data"] = data
+    tables |= {"name": f"verify-{scenario.name}", "keep-truth": False}
     tables["attacks"] = [{"name": "dlg", "rounds": "all"}]  # records every update; none is attacked
     for unused in ("gate", "variants", "defences", "sweep", "malicious"):
         tables.pop(unused, None)
@@ -105,12 +120,14 @@ def run_checked(
     if value is None:
         raise BadInput(f"The run in '{place.path}' reports no ε; give --epsilon.")
     tell(f"trained in {time.monotonic() - begun:.0f} s; scoring canaries")
-    base = base_of(plain.data.name, json.dumps(dict(plain.data.options), sort_keys=True), None)
-    drawn = drawn_canaries(base, canaries, kind, plain.federation.clients, plain.seed)
-    scores, evidence = scored(scenario, place, drawn, base.normalised(drawn.x))
+    evidence = updates_in(place)
+    if kind == "gradient":
+        scores, inside = scored_entries(scenario, place, evidence, canaries)
+    else:
+        scores, inside = scored_samples(plain, scenario, place, evidence, canaries, kind)
     result = Examination(plain.name, Claim(float(value), delta, "sample"))
     result.findings += list(repeated_noise(scenario, evidence, len(records)))
-    judge(scores, drawn.inside.numpy(), result)
+    judge(scores, inside, result)
     result.draws, result.seconds = canaries, time.monotonic() - begun
 
     def best(where: str) -> float:
@@ -119,8 +136,9 @@ def run_checked(
 
     facts = {
         "canaries": canaries,
-        "inside": int(drawn.inside.sum()),
-        "samples": len(base.y_train),
+        "inside": int(inside.sum()),
+        "samples": len(dataset_of(plain).y_train),
+        "kind": kind,
         "accuracy": records[-1]["accuracy"],
         "from-updates": best("updates"),
         "from-model": best("last model"),
@@ -130,25 +148,46 @@ def run_checked(
     return Result(result, facts)
 
 
-def scored(
-    scenario: Scenario, place: RunFolder, drawn: Canaries, x: torch.Tensor
-) -> tuple[dict[str, np.ndarray], list[Observation]]:
-    """The scores of all canaries, by who makes them; and the updates they come from."""
+def updates_in(place: RunFolder) -> list[Observation]:
     evidence, broken = load_folder(place.observations)
     if broken:
         raise BadInput(f"{len(broken)} recorded updates cannot be read: {broken[0][1]}")
-    updates = [seen for seen in evidence if isinstance(seen, Observation)]
-    model = model_of(scenario)
-    plain, changes = watching.from_updates(model, updates, x, drawn.y, drawn.owner)
+    return [seen for seen in evidence if isinstance(seen, Observation)]
+
+
+def scored_samples(
+    plain: Scenario,
+    scenario: Scenario,
+    place: RunFolder,
+    updates: list[Observation],
+    count: int,
+    kind: str,
+) -> tuple[Scores, np.ndarray]:
+    """The scores of canary samples, by who makes them; and which canaries were in."""
+    base = base_of(plain.data.name, json.dumps(dict(plain.data.options), sort_keys=True), None)
+    drawn = drawn_canaries(base, count, kind, plain.federation.clients, plain.seed)
+    model, x = model_of(scenario), base.normalised(drawn.x)
+    along, changes = watching.from_updates(model, updates, x, drawn.y, drawn.owner)
     last = watching.from_model(model, first_state(scenario), place.checkpoint_state(), x, drawn.y)
-    return {
-        ALONG: plain.numpy().astype(np.float64),
-        CHANGES: changes.numpy().astype(np.float64),
-        LOSS: last.numpy().astype(np.float64),
-    }, updates
+    found = {ALONG: along, CHANGES: changes, LOSS: last}
+    return {k: v.double().numpy() for k, v in found.items()}, drawn.inside.numpy()
 
 
-def judge(scores: dict[str, np.ndarray], inside: np.ndarray, result: Examination) -> None:
+def scored_entries(
+    scenario: Scenario, place: RunFolder, updates: list[Observation], count: int
+) -> tuple[Scores, np.ndarray]:
+    """The same for canaries that are one entry of the model each."""
+    names = [name for name, _ in model_of(scenario).named_parameters()]
+    first, last = first_state(scenario), place.checkpoint_state()
+    change = torch.cat([(first[name] - last[name]).flatten() for name in names])
+    clients, seed = scenario.federation.clients, scenario.seed
+    drawn = worst_case.drawn_entries(len(change), count, clients, seed)
+    along, changes = worst_case.scores(updates, names, drawn)
+    found = {ALONG: along, CHANGES: changes, ENTRY: change[drawn.entry]}
+    return {k: v.double().numpy() for k, v in found.items()}, drawn.inside.numpy()
+
+
+def judge(scores: Scores, inside: np.ndarray, result: Examination) -> None:
     """Bounds of every score; how many canaries are guessed is fixed beforehand."""
     each = 2 * len(GUESSED) + 1
     result.tests += each * len(scores)
