@@ -88,9 +88,7 @@ def claim(
     sampling: Annotated[
         Literal["poisson", "fixed", "none"], typer.Option(help="How batches are drawn.")
     ] = "none",
-    runs: Annotated[
-        int, typer.Option(help="Trainings on the same data, tuning included.")
-    ] = 1,
+    runs: Annotated[int, typer.Option(help="Trainings on the same data, tuning included.")] = 1,
     unit: AsUnit = "sample",
     neighbours: AsNeighbours = "add-remove",
     as_json: AsJson = False,

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedpriv.simulations.dp.bounds import counted as counted_bound
 from fedpriv.simulations.dp.bounds import (
     gaussian_epsilon,
     gdp_shift,
     moment_shift,
     why_not_gaussian,
 )
-from fedpriv.simulations.dp.bounds import counted as counted_bound
 from fedpriv.simulations.dp.findings import FALSE_REFUTATION, Bound, Claim, Examination, Finding
 from fedpriv.simulations.dp.noiseless import exact_parts, repeats, sizes
 from fedpriv.simulations.dp.releases import Mechanism, Rows, drawn
@@ -98,7 +98,11 @@ def examined(
         zero = LITTLE
     chosen = []
     games = games_of(mechanism, clip, claim, zero)
-    each = min(PILOT[1], draws) if draws else paced(mechanism, games[0], PILOT_SHARE * seconds / len(games))
+    each = (
+        min(PILOT[1], draws)
+        if draws
+        else paced(mechanism, games[0], PILOT_SHARE * seconds / len(games))
+    )
     for game in games:
         try:
             quiet = drawn(mechanism, game.quiet, each, hidden)
@@ -190,7 +194,9 @@ def _test(
     level, name = FALSE_REFUTATION / result.tests, choice.game.name
     # A first part chooses the thresholds once more, now from more draws; the rest is counted.
     cut = count // 4
-    first, rest = zip(*((part[:cut], part[cut:]) for part in map(np.concatenate, found)), strict=True)
+    first, rest = zip(
+        *((part[:cut], part[cut:]) for part in map(np.concatenate, found)), strict=True
+    )
     by, by_g = choice.counting.score, choice.gaussian.score
     counting = best_counted(by, first[0], first[1], level, claim.delta)[1]
     gaussian = best_gaussian(by_g, first[2], first[3], level)[1]

@@ -147,13 +147,9 @@ class StrategyTarget:
         def release(world: World, server_round: int) -> Release:
             grid = cast(Grid, _Nodes(len(world.updates)))
             config = ConfigRecord({})
-            asked = list(
-                strategy.configure_train(server_round, record(world.start), config, grid)
-            )
+            asked = list(strategy.configure_train(server_round, record(world.start), config, grid))
             asked.sort(key=lambda message: message.metadata.dst_node_id)
-            replies = [
-                _answer(message, world, at) for at, message in enumerate(asked)
-            ]
+            replies = [_answer(message, world, at) for at, message in enumerate(asked)]
             arrays, _ = strategy.aggregate_train(server_round, replies)
             if arrays is None:
                 raise WorkFailed("the strategy published no model")

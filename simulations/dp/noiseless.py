@@ -17,9 +17,7 @@ def exact_parts(game: Game, quiet: Rows, loud: Rows) -> Iterator[Finding]:
     """Parts with one value in every release of a world, and another in the other world."""
     a, b = quiet.values, loud.values
     if quiet.fields != loud.fields:
-        yield Finding(
-            "the release has other parts with the canary", game.name, refutes=True
-        )
+        yield Finding("the release has other parts with the canary", game.name, refutes=True)
         return
     gap = np.abs(b.mean(0) - a.mean(0))
     wobble = np.maximum(np.ptp(a, axis=0), np.ptp(b, axis=0))

@@ -91,9 +91,7 @@ class PluginTarget:
         if claim.unit == "sample" and claim.neighbours == "add-remove":
             same = world_of(*others, OTHER)
             yield Game("one sample more of the same", (quiet,), (same,), direction())
-        yield Game(
-            "two rounds, the canary in the first", (quiet, rest), (loud, rest), direction()
-        )
+        yield Game("two rounds, the canary in the first", (quiet, rest), (loud, rest), direction())
 
     def scenario(self, world: World) -> Scenario:
         first = json.dumps([float(one["first"]) for one in world.updates])

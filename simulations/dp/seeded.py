@@ -1,6 +1,6 @@
 """Mechanisms with one known fault each: what a verifier must find, and what people do get wrong.
 
-Each is right but for its fault, and has the noise of the ε that is claimed for it in FAULTS. Try one with
+Each is right but for its fault, and has the noise of the ε that FAULTS claims for it. Try one:
 `fedpriv verify-dp mechanism fedpriv.simulations.dp.seeded:no_clipping --epsilon 4`.
 """
 

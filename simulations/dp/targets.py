@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from flwr.serverapp.strategy import Strategy
@@ -13,8 +13,8 @@ from fedpriv.errors import BadOption
 from fedpriv.registry import imported
 from fedpriv.scenario.binding import bound, nearest
 from fedpriv.simulations.dp.messages import ModTarget, StrategyTarget, named_strategy
-from fedpriv.simulations.dp.releases import Mechanism, Release, Session
 from fedpriv.simulations.dp.reference import REFERENCES
+from fedpriv.simulations.dp.releases import Mechanism, Release, Session
 from fedpriv.simulations.dp.samples import PluginTarget
 from fedpriv.simulations.dp.worlds import World
 from fedpriv.strategies.catalogue import STRATEGIES

@@ -154,9 +154,7 @@ def many_updates(
         yield _game(name, quiet, world(times(direction, clip * factor)), direction)
     loud = world(times(direction, clip))
     quiet = world(times(direction, -clip)) if neighbours == "replace" else absent
-    yield Game(
-        "two rounds, the canary in the first", (quiet, absent), (loud, absent), direction
-    )
+    yield Game("two rounds, the canary in the first", (quiet, absent), (loud, absent), direction)
 
 
 def _game(name: str, quiet: World, loud: World, direction: Update) -> Game:

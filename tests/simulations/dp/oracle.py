@@ -31,9 +31,7 @@ for count, shift, kind in [
             "inside": inside.tolist(),
             "outside": outside.tolist(),
             "threshold": threshold,
-            "clopper-pearson": auditor.epsilon_clopper_pearson(
-                LEVEL, DELTA, threshold_strategy=at
-            ),
+            "clopper-pearson": auditor.epsilon_clopper_pearson(LEVEL, DELTA, threshold_strategy=at),
             "clopper-pearson-all": auditor.epsilon_clopper_pearson(LEVEL, DELTA),
             "one-run": auditor.epsilon_one_run(LEVEL, DELTA, threshold_strategy=at),
             "one-run-all": auditor.epsilon_one_run(LEVEL, DELTA),

@@ -23,9 +23,7 @@ from fedpriv.simulations.dp.one_run import Guesses, chance, one_run, one_run_fdp
 ORACLE = json.loads(Path(__file__).with_name("oracle.json").read_text())
 LEVEL, DELTA = ORACLE["level"], ORACLE["delta"]
 CASES = [
-    pytest.param(
-        np.array(case["inside"]), np.array(case["outside"]), case, id=f"case-{number}"
-    )
+    pytest.param(np.array(case["inside"]), np.array(case["outside"]), case, id=f"case-{number}")
     for number, case in enumerate(ORACLE["cases"])
 ]
 
@@ -85,9 +83,7 @@ def test_a_rates_upper_end_is_where_so_few_errors_become_unlikely():
 
 def test_the_chance_of_right_guesses_is_a_binomial_tail_at_delta_zero():
     likely = math.exp(1) / (1 + math.exp(1))
-    slow = sum(
-        math.comb(20, k) * likely**k * (1 - likely) ** (20 - k) for k in range(18, 21)
-    )
+    slow = sum(math.comb(20, k) * likely**k * (1 - likely) ** (20 - k) for k in range(18, 21))
     assert chance(Guesses(40, 20, 18), 1.0, 0.0) == pytest.approx(slow, rel=1e-9)
     assert chance(Guesses(40, 20, 18), 1.0, 1e-3) > slow
 
