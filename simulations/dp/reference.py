@@ -14,9 +14,8 @@ from fedpriv.simulations.dp.worlds import Update, World
 
 def norm(update: Update, order: int = 2) -> float:
     """The L1 or L2 norm of all entries together."""
-    return float(sum((np.abs(v.astype(np.float64)) ** order).sum() for v in update.values())) ** (
-        1 / order
-    )
+    parts = [float((np.abs(v.astype(np.float64)) ** order).sum()) for v in update.values()]
+    return float(sum(parts) ** (1 / order))
 
 
 def clipped(update: Update, clip: float, order: int = 2) -> Update:

@@ -1,4 +1,4 @@
-"""A plugin with a seeded fault: DP-SGD whose noise begins anew with the same seed in every round."""
+"""A plugin with a seeded fault: DP-SGD whose noise begins anew with one seed in every round."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
