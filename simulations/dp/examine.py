@@ -37,6 +37,7 @@ PILOT = (60, 200)  # fewest and most draws of each world of each game that choos
 PILOT_SHARE = 0.35  # of the time
 LEAST = 300  # draws of each world that are counted, however long they take
 CHUNK = 20_000
+ENOUGH = 100  # draws from which the shape of the noise can be tested
 LITTLE = 1e-6  # of the clip norm, instead of zero for mechanisms that fail on zeros
 TESTS = 3  # by counting, by GDP and by moments
 FAILURES = (Exception,)  # somebody else's mechanism may raise anything
@@ -145,15 +146,20 @@ def paced(mechanism: Mechanism, game: Game, seconds: float) -> int:
 
 
 def recommended(game: Game, quiet: Rows, loud: Rows, claim: Claim) -> Chosen:
-    """The score and thresholds with the highest bounds on pilot draws."""
+    """The score and thresholds with the highest bounds on pilot draws.
+
+    One half of the draws makes the scores and the other half ranks them: a score that was fitted
+    to few draws looks best on those very draws.
+    """
+    half = len(quiet.values) // 2
+    fitted = (Rows(one.values[:half], one.fields) for one in (quiet, loud))
     counting, gaussian = [], []
-    for score in candidates(quiet, loud, game.canary):
-        a, b = score.of(quiet.values), score.of(loud.values)
+    for score in candidates(*fitted, game.canary):
+        a, b = score.of(quiet.values[half:]), score.of(loud.values[half:])
         # Pilot draws rank; a loose level keeps the ranking from being all zeros.
         counting.append(best_counted(score, a, b, 0.1, claim.delta))
-        shift = 0.0
-        if why_not_gaussian(b, a) is None:
-            shift = moment_shift(b, a, 0.1)
+        fits = len(a) < ENOUGH or why_not_gaussian(b, a) is None
+        shift = moment_shift(b, a, 0.1) if fits else 0.0
         gaussian.append((shift, best_gaussian(score, a, b, 0.1)[1]))
     first = max(counting, key=lambda pair: pair[0])
     second = max(gaussian, key=lambda pair: pair[0])

@@ -40,7 +40,7 @@ def test_the_bound_of_a_gaussian_is_tight_and_not_above(epsilon):
     np.random.seed(3)
     noise = dp_accounting.get_sigma_gaussian(epsilon, DELTA)
     target = target_of("gaussian", {"noise-multiplier": noise})
-    result = examined(target, Claim(epsilon, DELTA), clip=1.0, draws=400_000)
+    result = examined(target, Claim(epsilon, DELTA), clip=1.0, draws=600_000)
     assert 0.95 * epsilon <= result.at_least <= epsilon
 
 
