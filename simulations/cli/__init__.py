@@ -31,6 +31,7 @@ def _register() -> None:
         run,
         search,
         sweep,
+        verify_dp,
         watch,
     )
     from fedpriv.simulations.cli.guarded import guarded
@@ -48,6 +49,7 @@ def _register() -> None:
     app.command("scenarios")(guarded(catalogue.scenarios))
     app.command("list")(guarded(catalogue.listing))
     app.add_typer(deploy.app, name="deploy")
+    app.add_typer(verify_dp.app, name="verify-dp")
 
 
 def main() -> None:

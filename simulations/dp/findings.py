@@ -1,0 +1,139 @@
+"""What an examination found, and the only two answers there are: refuted, or not refuted below."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from fedpriv.errors import BadOption
+
+FALSE_REFUTATION = 1e-3  # the chance over all tests of a command
+REFUTED, NOT_REFUTED, UNDECIDED = "refuted", "not refuted", "undecided"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What is said to hold: ε and δ, for which unit, between which neighbours."""
+
+    epsilon: float
+    delta: float
+    unit: str = "client"
+    neighbours: str = "add-remove"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.epsilon < math.inf:
+            raise BadOption(f"epsilon must be a number above 0, got {self.epsilon}.")
+        if not 0 < self.delta < 1:
+            raise BadOption(f"delta must be above 0 and below 1, got {self.delta}.")
+        if self.unit not in ("sample", "client"):
+            raise BadOption(f"unit must be 'sample' or 'client', got {self.unit!r}.")
+        if self.neighbours not in ("add-remove", "replace"):
+            raise BadOption(
+                f"neighbours must be 'add-remove' or 'replace', got {self.neighbours!r}."
+            )
+
+    def __str__(self) -> str:
+        unit = "one sample" if self.unit == "sample" else "one client"
+        how = "added or removed" if self.neighbours == "add-remove" else "replaced"
+        return f"ε = {self.epsilon:g}, δ = {self.delta:g}, {unit} {how}"
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One test: a lower bound of ε, how it was found, and what it assumes of the noise."""
+
+    epsilon: float
+    method: str  # counting | GDP | moments | one run | one run f-DP
+    game: str
+    score: str
+    assumes: str  # "nothing", or what must be true of the noise
+    draws: int
+
+    def plain(self) -> dict[str, Any]:
+        return {
+            "epsilon-at-least": self.epsilon,
+            "method": self.method,
+            "game": self.game,
+            "score": self.score,
+            "assumes": self.assumes,
+            "draws": self.draws,
+        }
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is in no ε. `refutes` says whether the claim cannot hold with it."""
+
+    cause: str
+    detail: str
+    refutes: bool
+
+    def plain(self) -> dict[str, Any]:
+        return {"cause": self.cause, "detail": self.detail, "refutes": self.refutes}
+
+
+@dataclass
+class Examination:
+    """All that was tried against one claim."""
+
+    target: str
+    claim: Claim
+    bounds: list[Bound] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)  # what could not be tried, and why
+    tests: int = 0
+    draws: int = 0
+    seconds: float = 0.0
+
+    @property
+    def best(self) -> Bound | None:
+        return max(self.bounds, key=lambda bound: bound.epsilon, default=None)
+
+    @property
+    def at_least(self) -> float:
+        """The highest lower bound of ε; infinite when something is not covered by noise at all."""
+        if any(finding.refutes for finding in self.findings):
+            return math.inf
+        return self.best.epsilon if self.best else 0.0
+
+    @property
+    def answer(self) -> str:
+        if self.at_least > self.claim.epsilon:
+            return REFUTED
+        return NOT_REFUTED if self.bounds else UNDECIDED
+
+    @property
+    def sentence(self) -> str:
+        """One of the answers, with the confidence that goes with it."""
+        sure = f"confidence {1 - FALSE_REFUTATION:.1%} over {self.tests} tests"
+        if self.answer == UNDECIDED:
+            return "undecided: no test could be made; see what was left out."
+        if self.answer == NOT_REFUTED:
+            return f"not refuted below ε = {self.at_least:.3g} ({sure})."
+        measured = self.best.epsilon if self.best else 0.0
+        figure = f"{measured:.3g}" if measured > self.claim.epsilon else "any number"
+        causes = list(dict.fromkeys(f.cause for f in self.findings if f.refutes))
+        tail = f" No ε covers this: {'; '.join(causes)}." if causes else ""
+        return f"refuted: ε is at least {figure} ({sure}).{tail}"
+
+    @property
+    def exit_code(self) -> int:
+        return {REFUTED: 1, NOT_REFUTED: 0, UNDECIDED: 4}[self.answer]
+
+    def plain(self) -> dict[str, Any]:
+        """The same for JSON; an ε without end is null."""
+        best = self.best
+        return {
+            "target": self.target,
+            "claimed": vars(self.claim),
+            "answer": self.answer,
+            "sentence": self.sentence,
+            "epsilon-at-least": None if math.isinf(self.at_least) else self.at_least,
+            "measured": best.plain() if best else None,
+            "confidence": 1 - FALSE_REFUTATION,
+            "tests": self.tests,
+            "bounds": [bound.plain() for bound in self.bounds],
+            "findings": [finding.plain() for finding in self.findings],
+            "left-out": self.left_out,
+            "draws": self.draws,
+            "seconds": round(self.seconds, 2),
+        }

@@ -1,0 +1,161 @@
+"""Neighbouring inputs of a mechanism, made so that a canary is as easy to see as it can be.
+
+A game is two worlds which differ in one unit: a sample or a client. "quiet" is the world without
+the canary, "loud" the world with it. A mechanism that holds its ε must not tell them apart better
+than ε allows, in any game.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+Update = dict[str, np.ndarray]
+Neighbours = Literal["add-remove", "replace"]
+Unit = Literal["sample", "client"]
+
+FAR = 1000.0  # times the clip norm: an update that must be clipped
+OTHERS = 7  # contributors beside the canary; one more makes two full batches of BATCH
+BATCH = 4
+FEW = 2  # other clients where their number is public: each costs time
+COUNT = 64  # samples of a client
+BUFFER, INTEGER = "running_mean", "num_batches_tracked"
+
+
+@dataclass(frozen=True)
+class World:
+    """What goes into a mechanism: the model, what was learned from it, by whom, from how much."""
+
+    start: Update
+    updates: tuple[Update, ...]  # one, or one per contributor
+    counts: tuple[int, ...]  # samples behind each update
+
+
+@dataclass(frozen=True)
+class Game:
+    """Two neighbouring worlds for each round of a session, in words, and the canary's direction."""
+
+    name: str
+    quiet: tuple[World, ...]
+    loud: tuple[World, ...]
+    canary: Update
+
+
+def nothing(buffers: bool = False) -> Update:
+    """An update of zeros; with buffers it also has a float buffer and a counter."""
+    update: Update = {
+        "weight": np.zeros((4, 8), np.float32),
+        "bias": np.zeros(4, np.float32),
+    }
+    if buffers:
+        update |= {BUFFER: np.zeros(2, np.float32), INTEGER: np.zeros((), np.int64)}
+    return update
+
+
+def canary(buffers: bool = False) -> Update:
+    """A direction of norm 1 over all weights, of signs that alternate."""
+    shape = nothing(buffers)
+    size = sum(v.size for k, v in shape.items() if k in ("weight", "bias"))
+    signs = np.where(np.arange(size) % 2, -1.0, 1.0) / np.sqrt(size)
+    weight = shape["weight"].size
+    found = {k: np.zeros_like(v) for k, v in shape.items()}
+    found["weight"] = signs[:weight].reshape(shape["weight"].shape).astype(np.float32)
+    found["bias"] = signs[weight:].astype(np.float32)
+    return found
+
+
+def times(update: Update, factor: float) -> Update:
+    return {k: (v * factor).astype(v.dtype) for k, v in update.items()}
+
+
+def one_update(clip: float, unit: Unit, neighbours: Neighbours, zero: float) -> Iterator[Game]:
+    """Games for a mechanism that takes one client's update.
+
+    `zero` is the size of the quiet update relative to the clip norm: 0, or a little more for a
+    mechanism that fails on zeros.
+    """
+    direction = canary()
+    away = times(direction, -clip if neighbours == "replace" else zero * clip)
+    near, far = times(direction, clip), times(direction, FAR * clip)
+    world = World(nothing(), (away,), (COUNT,))
+    yield _game("a canary at the clip norm", world, replace(world, updates=(near,)), direction)
+    opposite = times(away, FAR) if neighbours == "replace" else away
+    yield _game(
+        f"a canary of {FAR:,.0f} times the clip norm",
+        replace(world, updates=(opposite,)),
+        replace(world, updates=(far,)),
+        direction,
+    )
+    behind = replace(world, start=times(direction, -clip))
+    yield _game(
+        "a model that lies opposite to the canary",
+        behind,
+        replace(behind, updates=(times(direction, 2 * clip),)),
+        direction,
+    )
+    rest = World(nothing(), (times(direction, zero * clip),), (COUNT,))
+    yield Game(
+        "two rounds, the canary in the first",
+        (world, rest),
+        (replace(world, updates=(near,)), rest),
+        direction,
+    )
+    more = COUNT + 1 if unit == "sample" else 10 * COUNT
+    if unit == "client" or neighbours == "add-remove":
+        yield _game(
+            f"the same update from {more} samples instead of {COUNT}",
+            world,
+            replace(world, counts=(more,)),
+            direction,
+        )
+    yield buffers(clip, zero, integers=False)
+    yield buffers(clip, zero, integers=True)
+
+
+def buffers(clip: float, zero: float, *, integers: bool) -> Game:
+    """A canary that changes a running mean, or a counter, and no weight."""
+    still, moved = nothing(buffers=True), nothing(buffers=True)
+    still["weight"][0, 0] = zero * clip
+    if integers:
+        moved[INTEGER] = np.asarray(3, np.int64)
+    else:
+        moved[BUFFER] = np.full(2, clip / np.sqrt(2), np.float32)
+        del still[INTEGER], moved[INTEGER]
+    start = times(still, 0.0)
+    quiet = World(start, (still,), (COUNT,))
+    what = "a counter" if integers else "a buffer"
+    return _game(f"a canary in {what}", quiet, replace(quiet, updates=(moved,)), moved)
+
+
+def many_updates(
+    clip: float, neighbours: Neighbours, zero: float, *, fixed: bool
+) -> Iterator[Game]:
+    """Games for a mechanism that takes the updates of many clients, or gradients of many samples.
+
+    With `fixed`, the number of contributors is public: a canary that is absent sends zeros.
+    """
+    direction = canary()
+    still = times(direction, zero * clip)
+    others = (still,) * (FEW if fixed else OTHERS)
+    start = nothing()
+
+    def world(own: Update | None) -> World:
+        updates = others if own is None else (own, *others)
+        return World(start, updates, (COUNT,) * len(updates))
+
+    absent = world(still if fixed else None)
+    for factor, name in (
+        (1.0, "a canary at the clip norm"),
+        (FAR, f"a canary of {FAR:,.0f} times the clip norm"),
+    ):
+        replaced = world(times(direction, -clip * factor))
+        quiet = replaced if neighbours == "replace" else absent
+        yield _game(name, quiet, world(times(direction, clip * factor)), direction)
+    loud = world(times(direction, clip))
+    quiet = world(times(direction, -clip)) if neighbours == "replace" else absent
+    yield Game("two rounds, the canary in the first", (quiet, absent), (loud, absent), direction)
+
+
+def _game(name: str, quiet: World, loud: World, direction: Update) -> Game:
+    return Game(name, (quiet,), (loud,), direction)

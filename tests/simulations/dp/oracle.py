@@ -1,0 +1,45 @@
+"""Writes oracle.json: scores, and the bounds that another implementation gives for them.
+
+Not run by the tests. `pip install jax-privacy==2.0.0` into an environment of its own, then
+`python tests/simulations/dp/oracle.py`.
+"""
+
+import json
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+from jax_privacy.auditing import CanaryScoreAuditor, Explicit
+
+LEVEL, DELTA = 1e-3, 1e-5
+draw = np.random.default_rng(20)
+cases = []
+for count, shift, kind in [
+    (200, 0.5, "normal"),
+    (200, 2.0, "normal"),
+    (500, 1.0, "laplace"),
+    (500, 4.0, "normal"),
+    (300, 0.0, "normal"),
+]:
+    outside = getattr(draw, kind)(size=count).round(4)
+    inside = (shift + getattr(draw, kind)(size=count)).round(4)
+    auditor = CanaryScoreAuditor(inside, outside)
+    threshold = float(np.quantile(outside, 0.9))
+    at = Explicit(threshold)
+    cases.append(
+        {
+            "inside": inside.tolist(),
+            "outside": outside.tolist(),
+            "threshold": threshold,
+            "clopper-pearson": auditor.epsilon_clopper_pearson(LEVEL, DELTA, threshold_strategy=at),
+            "clopper-pearson-all": auditor.epsilon_clopper_pearson(LEVEL, DELTA),
+            "one-run": auditor.epsilon_one_run(LEVEL, DELTA, threshold_strategy=at),
+            "one-run-all": auditor.epsilon_one_run(LEVEL, DELTA),
+            "one-run-fdp": auditor.epsilon_one_run_fdp(LEVEL, DELTA, threshold_strategy=at),
+            "one-run-fdp-all": auditor.epsilon_one_run_fdp(LEVEL, DELTA),
+            "gdp-all": auditor.epsilon_from_gdp(LEVEL, DELTA, eps_tol=1e-9),
+        }
+    )
+facts = {"jax-privacy": version("jax-privacy"), "level": LEVEL, "delta": DELTA}
+path = Path(__file__).with_name("oracle.json")
+path.write_text(json.dumps(facts | {"cases": cases}) + "\n")
