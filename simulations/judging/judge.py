@@ -145,7 +145,7 @@ def scores_of_others(folder: RunFolder, labels: Sequence[str]) -> list[Row]:
     return [
         {str(key): value for key, value in row.items() if value == value}  # not nan
         for row in folder.scores().to_dict("records")
-        if row["attack"] not in labels
+        if row.get("attack") not in labels
     ]
 
 
