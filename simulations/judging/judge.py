@@ -165,7 +165,7 @@ def scored_claims(
 
 def scores_of_others(folder: RunFolder, labels: Sequence[str]) -> list[Row]:
     """What the folder already says of attacks that were not carried out this time."""
-    return [row for row in rows_in(folder.scores()) if row["attack"] not in labels]
+    return [row for row in rows_in(folder.scores()) if row.get("attack") not in labels]
 
 
 def judge_of(
