@@ -334,3 +334,24 @@ def test_a_translation_is_learned_along_with_the_image():
     drifted = psnr(still(victims).pixels[:, 0], x)
     learned = psnr(replace(still, translation=True)(victims).pixels[:, 0], x)
     assert (learned > drifted).all()
+
+
+def test_an_explained_update_is_finished_in_double_precision(seen):
+    """And one that noise keeps from being explained is left as it was."""
+    observations, _, _ = seen
+    options = {"steps": 200, "restarts": 1}
+    rough = ATTACKS.build("idlg", {**options, "finish": 0})(observations)
+    found = ATTACKS.build("idlg", options)(observations)
+    assert any(found.extra["exact"])
+    for row, exact in enumerate(found.extra["exact"]):
+        if exact:
+            assert found.loss[row] < 0.5 * rough.loss[row]
+            assert found.x.dtype == torch.float32
+        else:
+            assert torch.equal(found.x[row], rough.x[row])
+    noise = {
+        key: value + value.abs().mean() * torch.randn(value.shape, generator=generator(0, key))
+        for key, value in observations[0].received.items()
+    }
+    noisy = replace(observations[0], received=noise)
+    assert "exact" not in ATTACKS.build("idlg", {**options, "steps": 30})(noisy).extra
