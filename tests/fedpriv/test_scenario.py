@@ -38,7 +38,7 @@ def test_every_scenario_that_ships_can_be_read(name):
         ({"training": {"lrr": 1}}, "Did you mean 'lr'"),
         ({"training": {"lr": "fast"}}, "'lr' must be float, got 'fast'"),
         ({"training": {"lr": -1}}, "training.lr must be above 0"),
-        ({"training": {"batch-size": 0}}, "training.batch-size must be between 1 and 1000000, got 0"),
+        ({"training": {"batch-size": 0}}, "batch-size must be between 1 and 1000000, got 0"),
         ({"training": {"optimiser": "sdg"}}, "one of 'sgd', 'adam'"),
         ({"training": 3}, "[training] must be a table"),
         ({"federation": {"clients": 2, "min-clients": 3}}, "only 2 clients"),

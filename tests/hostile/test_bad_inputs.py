@@ -7,7 +7,7 @@ from kills import all_kills, killed, unlike, whole
 from fedpriv.errors import BadInput, BadOption
 from fedpriv.scenario import from_tables
 from fedpriv.scenario.binding import OrInfinite, bound
-from fedpriv.simulations.cli.options import within
+from fedpriv.simulations.cli.values import within
 
 
 @pytest.mark.slow
