@@ -15,7 +15,8 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 out, err = Console(), Console(stderr=True)
-Unit, Neighbours = Literal["sample", "client"], Literal["add-remove", "replace"]
+Unit = Literal["sample", "client"]
+Neighbours = Literal["add-remove", "replace"]
 Epsilon = Annotated[float, typer.Option(help="The ε that is claimed.")]
 Delta = Annotated[float, typer.Option(help="The δ that is claimed.")]
 AsUnit = Annotated[Unit, typer.Option(help="Whom the claim is about: a sample or a client.")]
@@ -60,9 +61,16 @@ def mechanism(
     """Draw from a mechanism as a black box, and bound its ε from below."""
     from fedpriv.simulations.dp.checks import mechanism_checked
 
-    options = {"clip": clip, "public": public or [], "seconds": seconds, "draws": draws}
     result = mechanism_checked(
-        target, settings or [], (epsilon, delta, unit, neighbours), seed=seed, tell=_tell, **options
+        target,
+        settings or [],
+        (epsilon, delta, unit, neighbours),
+        clip=clip,
+        public=public or [],
+        seconds=seconds,
+        draws=draws,
+        seed=seed,
+        tell=_tell,
     )
     _end(result.plain(), result.exit_code, as_json)
 

@@ -152,9 +152,9 @@ def recommended(game: Game, quiet: Rows, loud: Rows, claim: Claim) -> Chosen:
     to few draws looks best on those very draws.
     """
     half = len(quiet.values) // 2
-    fitted = (Rows(one.values[:half], one.fields) for one in (quiet, loud))
+    fit_quiet, fit_loud = (Rows(one.values[:half], one.fields) for one in (quiet, loud))
     counting, gaussian = [], []
-    for score in candidates(*fitted, game.canary):
+    for score in candidates(fit_quiet, fit_loud, game.canary):
         a, b = score.of(quiet.values[half:]), score.of(loud.values[half:])
         # Pilot draws rank; a loose level keeps the ranking from being all zeros.
         counting.append(best_counted(score, a, b, 0.1, claim.delta))

@@ -50,8 +50,10 @@ def parts(records: RecordDict, start: Update) -> dict[str, Any]:
         for name, value in state_in(arrays).items():
             sent, array = start.get(name), value.numpy()
             found[name] = array - sent if sent is not None else array
-    for figures in (*records.metric_records.values(), *records.config_records.values()):
-        found |= {k: v for k, v in figures.items() if k != ROUND}
+    for metrics in records.metric_records.values():
+        found |= dict(metrics)
+    for config in records.config_records.values():
+        found |= {k: v for k, v in config.items() if k != ROUND}
     return found
 
 

@@ -16,9 +16,16 @@ BAD = "entries that are not finite"
 class Mechanism(Protocol):
     """A black box: a session keeps whatever the mechanism keeps from round to round."""
 
-    name: str
-    takes: Literal["update", "updates", "samples"]
-    fixed: bool  # whether the number of contributors is public
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def takes(self) -> Literal["update", "updates", "samples"]: ...
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the number of contributors is public."""
+        ...
 
     def session(self) -> Session: ...
 

@@ -109,7 +109,7 @@ class PluginTarget:
     def session(self) -> Session:
         quiet_flower()
         # No seed is given, so that the client draws its secrets from the system.
-        node = {PARTITION: 0, "num-partitions": 1}
+        node: dict[str, bool | float | int | str] = {PARTITION: 0, "num-partitions": 1}
         context = Context(RUN, NODE, node, RecordDict(), {})
 
         def release(world: World, server_round: int) -> Release:

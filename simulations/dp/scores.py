@@ -3,6 +3,7 @@
 Every score is fixed on pilot draws, so that the draws which are counted know nothing of the choice.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -27,13 +28,7 @@ class Score:
 def candidates(quiet: Rows, loud: Rows, canary: Update) -> Iterator[Score]:
     """Ways to look at a release: along the canary, along what differed, by its size."""
     a, b = quiet.values, loud.values
-    known = np.zeros(a.shape[1])
-    for name, part in quiet.fields.items():
-        base = name.rpartition(": ")[2]
-        if base in canary and part.stop - part.start == canary[base].size:
-            known[part] = canary[base].ravel()
-            if name.startswith("round 2"):
-                known[part] = 0
+    known = _known(quiet, loud, canary)
     if known.any():
         yield _along("along the canary", known, a, b)
     spread = np.sqrt((a.var(0) + b.var(0)) / 2)
@@ -54,6 +49,30 @@ def candidates(quiet: Rows, loud: Rows, canary: Update) -> Iterator[Score]:
 
         sign = 1.0 if size(b).mean() >= size(a).mean() else -1.0
         yield Score("by the size of the noise", lambda values: sign * size(values))
+
+
+def _known(quiet: Rows, loud: Rows, canary: Update) -> np.ndarray:
+    """(D,): the canary's direction where a release has parts of its names.
+
+    A release of several steps has it once for each step; steps are weighted by what they show.
+    """
+    groups: dict[str, np.ndarray] = {}
+    for name, part in quiet.fields.items():
+        base = re.split(r"[:,/] ?", name)[-1]
+        second = name.startswith("round 2")
+        if base in canary and part.stop - part.start == canary[base].size and not second:
+            group = groups.setdefault(name.removesuffix(base), np.zeros(quiet.values.shape[1]))
+            group[part] = canary[base].ravel()
+    if len(groups) < 2:
+        return sum(groups.values(), np.zeros(quiet.values.shape[1]))
+    total = np.zeros(quiet.values.shape[1])
+    for group in groups.values():
+        a, b = quiet.values @ group, loud.values @ group
+        spread = np.sqrt((a.var() + b.var()) / 2)
+        shift = b.mean() - a.mean()
+        if spread > 0 and abs(shift) > SEEN * spread * np.sqrt(2 / len(a)):
+            total += group * shift / spread**2
+    return total
 
 
 def _along(name: str, weights: np.ndarray, quiet: np.ndarray, loud: np.ndarray) -> Score:

@@ -74,7 +74,7 @@ def fixed_batches(updates: Sequence[Update]) -> dict[str, np.ndarray]:
     Eighty steps at rate 1/8 with this noise have ε = 4; a sample whose batch is known has more. The
     release is the sum over epochs of what each batch gave.
     """
-    found = {}
+    found: dict[str, np.ndarray] = {}
     for number, update in enumerate(updates):
         batch = {k: EPOCHS * v for k, v in clipped(update, CLIP).items()}
         noisy = noised(batch, POISSON_NOISE * CLIP * np.sqrt(EPOCHS))

@@ -47,7 +47,8 @@ class CallableTarget:
 def target_of(name: str, options: Mapping[str, Any], unit: str = "client") -> Mechanism:
     """The mechanism that a name and its options describe."""
     if name in REFERENCES:
-        return _built(REFERENCES[name], options, name)
+        reference: Mechanism = _built(REFERENCES[name], options, name)
+        return reference
     if name in PLUGINS:
         return PluginTarget(name, options, unit)
     if name in STRATEGIES:

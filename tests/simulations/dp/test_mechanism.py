@@ -110,7 +110,7 @@ def test_a_strategy_with_half_of_the_noise_is_refuted():
 
 
 def test_our_dp_does_not_tell_two_samples_apart():
-    """The noise comes from the system: the bound is wrong with a chance of 1e-3 · 1e-6 at most."""
+    """The noise comes from the system, so the claim of 40 is far above the ε of 9.1."""
     noise = dp_accounting.get_sigma_gaussian(4.0, DELTA)
     target = target_of("dp", {"noise-multiplier": noise}, "sample")
     result = examined(target, Claim(40.0, DELTA, "sample", "replace"), clip=1.0, draws=100)
