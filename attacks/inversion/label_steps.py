@@ -21,6 +21,7 @@ from fedpriv.rng import generator
 
 _STARTS, _MANY = 8, 8  # orders that the search starts from; fewer if there are many slots
 _SWEEPS = 12
+_TRIED = 2048  # changes that one sweep tries at the most; pairs of 400 slots would be 80,000
 _TURNS = 1.0  # a step that moves the logits by more turns predictions round
 
 
@@ -53,15 +54,19 @@ class Trained:
 def refined(error: Callable[[Tensor], Tensor], start: Tensor, classes: int) -> tuple[Tensor, float]:
     """The labels (slots,) near `start` with the least error, exchanging two of them at a time.
 
-    With `classes` above 0 they may also change, one at a time, to any class.
+    With `classes` above 0 they may also change, one at a time, to any class. Where there are more
+    changes than one sweep tries, each sweep draws its own.
     """
     best, least = start, float(error(start[None])[0])
-    slots = len(start)
+    slots, stream = len(start), generator(0, "changes")
+    place = torch.arange(slots).repeat_interleave(classes)
+    label = torch.arange(classes).repeat(slots)
+    pairs = torch.triu_indices(slots, slots, 1)
     for _ in range(_SWEEPS):
-        tried = best.repeat(slots * classes, 1)
-        place = torch.arange(slots).repeat_interleave(classes)
-        tried[torch.arange(len(tried)), place] = torch.arange(classes).repeat(slots)
-        one, other = torch.triu_indices(slots, slots, 1)
+        chosen = some(len(place), stream)
+        tried = best.repeat(len(chosen), 1)
+        tried[torch.arange(len(chosen)), place[chosen]] = label[chosen]
+        one, other = pairs[:, some(pairs.shape[1], stream)]
         swapped = best.repeat(len(one), 1)
         rows = torch.arange(len(one))
         swapped[rows, one], swapped[rows, other] = best[other], best[one]
@@ -74,6 +79,13 @@ def refined(error: Callable[[Tensor], Tensor], start: Tensor, classes: int) -> t
             break
         best, least = tried[at], float(value)
     return best, least
+
+
+def some(count: int, stream: torch.Generator) -> Tensor:
+    """The numbers below `count`, or as many of them as one sweep tries."""
+    if count <= _TRIED:
+        return torch.arange(count)
+    return torch.randperm(count, generator=stream)[:_TRIED]
 
 
 def present(weight: Tensor, bias: Tensor, features: Tensor, count: int) -> Tensor:
