@@ -328,10 +328,12 @@ def inside(name: str) -> str:
 
 
 def load_state(path: Path) -> State:
+    """The tensors of a file in the order of their names: `load` gives a new order every time."""
     try:
-        return safetensors.torch.load(path.read_bytes())
+        found = safetensors.torch.load(path.read_bytes())
     except (OSError, SafetensorError) as error:
         raise BadFolder(f"'{path}' cannot be read as safetensors: {error}.") from error
+    return {name: found[name] for name in sorted(found)}
 
 
 def json_lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -30,9 +30,9 @@ def apply(before: Mapping[str, Tensor], update: Mapping[str, Tensor]) -> State:
 
 
 def norm(update: Mapping[str, Tensor]) -> float:
-    """The Euclidean norm over all entries."""
+    """The Euclidean norm over all entries; the same to the last bit in any order of the names."""
     squares = [value.double().square().sum() for value in update.values()]
-    return float(torch.stack(squares).sum().sqrt()) if squares else 0.0
+    return float(torch.stack(squares).sort().values.sum().sqrt()) if squares else 0.0
 
 
 def digest(state: Mapping[str, Tensor]) -> str:

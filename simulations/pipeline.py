@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from fedpriv.errors import BadFolder
 from fedpriv.lock import alone
 from fedpriv.metrics.gates import Gate, gates_of
 from fedpriv.progress import Progress, Told, go_on
@@ -41,11 +42,14 @@ def run_all(
     told = Told(progress)
     rows: dict[str, Any] = {}
     variants = list(variants_of(scenario))
+    places = {name: folder.below(name) if name else folder for name, _ in variants}
+    if resume and not any(place.scenario_file.exists() for place in places.values()):
+        raise BadFolder(f"'{folder.path}' holds no run to resume; leave --resume out.")
     for _, variant in variants:
         # A gate is over all variants: one that nobody attacks has nothing to be judged by.
         check(variant, gates if variant.attacks else ())
     for name, variant in variants:
-        place = folder.below(name) if name else folder
+        place = places[name]
         again = resume and place.scenario_file.exists()
         with following(place, variant, told):
             simulate(

@@ -67,8 +67,8 @@ def opened(run_config: Mapping[str, Any], scenario: Scenario) -> RunFolder:
 
 
 def in_order_of(first: State, kept: State) -> State:
-    """A checkpoint in the order of the model: a file lists its tensors in any order, and the last
-    bits of a norm depend on it.
+    """A checkpoint in the order of the model: a plugin that draws noise for one tensor after the
+    other must draw the same after a resume.
     """
     names = [*(name for name in first if name in kept), *sorted(kept.keys() - first.keys())]
     return {name: kept[name] for name in names}

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shlex
 import warnings
 from pathlib import Path
 from typing import Annotated
@@ -41,6 +42,7 @@ def audit(
     from fedpriv.scenario import read
     from fedpriv.simulations.api import RunResult
     from fedpriv.simulations.audit import audit as audited
+    from fedpriv.simulations.cli.ending import given, kept
     from fedpriv.simulations.judging.gate import check
     from fedpriv.simulations.stopping import stoppable
     from fedpriv.tables import rows_in
@@ -69,4 +71,7 @@ def audit(
             out.print(sentence, highlight=False)
         out.print(f"report: {found['report']}", highlight=False, soft_wrap=True)
     gates, left_out = list(map(parsed, found["gates"])), len(found["left-out"])
-    check(gates, rows_in(place.scores()), found["interrupted"], left_out=left_out)
+    named = [scenario or "quickstart", *given(profile, settings), "--resume", "--out"]
+    again = shlex.join(["fedpriv", "audit", *named, str(place.path)])
+    with kept(found["interrupted"], again):
+        check(gates, rows_in(place.scores()), found["interrupted"], left_out=left_out)

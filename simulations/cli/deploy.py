@@ -1,6 +1,7 @@
 """`fedpriv deploy`: a real federation from docker-compose.yml."""
 
 import json
+import shlex
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -137,7 +138,7 @@ def run(
     from fedpriv.runfolder import RunFolder, new_folder
     from fedpriv.scenario import read
     from fedpriv.simulations.checks import check
-    from fedpriv.simulations.cli.ending import finish, print_leaks, told_on
+    from fedpriv.simulations.cli.ending import finish, given, print_leaks, told_on
     from fedpriv.simulations.cli.tables import finite
     from fedpriv.simulations.deploy.submission import carried_out, fitted, submitted
     from fedpriv.simulations.stopping import stoppable
@@ -168,7 +169,8 @@ def run(
         out.print(f"run {number}: {results['status']}; run folder: {place.path}", soft_wrap=True)
         if results["report"]:
             out.print(f"report: {results['report']}", highlight=False, soft_wrap=True)
-    again = f"fedpriv deploy run {scenario} --resume --out {place.path}"
+    named = [scenario, *given(profile, settings), "--resume", "--out", str(place.path)]
+    again = shlex.join(["fedpriv", "deploy", "run", *named])
     finish(gates, [results], bool(results.get("partial")), again)
 
 

@@ -48,6 +48,12 @@ def finish(
         check(gates, rows, partial, failed)
 
 
+def given(profile: str | None, settings: Sequence[str] | None) -> list[str]:
+    """The options of a command that chose its settings, to be given again."""
+    named = ["--profile", profile] if profile else []
+    return named + [part for one in settings or () for part in ("--set", one)]
+
+
 @contextmanager
 def kept(partial: bool, again: str = "") -> Iterator[None]:
     """Around a gate: where work was cut short, the end says so and how to go on with it."""

@@ -1,6 +1,7 @@
 """`fedpriv run`: a scenario end to end."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,13 +52,15 @@ def run(
     place = RunFolder(folder) if folder else new_folder(chosen.name)
 
     from fedpriv.metrics.gates import gates_of
-    from fedpriv.simulations.cli.ending import finish, told_on
+    from fedpriv.simulations.cli.ending import finish, given, told_on
     from fedpriv.simulations.federation.progress import show_on
     from fedpriv.simulations.pipeline import run_all
     from fedpriv.simulations.stopping import stoppable
 
     gates = gates_of(chosen.gate, fail_if or [])
-    again = f"fedpriv run --resume --out {place.path}"
+    # A folder of variants has no scenario of its own, so the command names it again.
+    named = [scenario or "quickstart", *given(profile, settings)] if chosen.variants else []
+    again = shlex.join(["fedpriv", "run", *named, "--resume", "--out", str(place.path)])
     with stoppable() as progress:
         results = run_all(
             chosen,

@@ -45,7 +45,7 @@ def sweep(
     from fedpriv.metrics.gates import gates_of
     from fedpriv.runfolder import new_folder
     from fedpriv.scenario import read
-    from fedpriv.simulations.cli.ending import kept
+    from fedpriv.simulations.cli.ending import given, kept
     from fedpriv.simulations.stopping import stoppable
     from fedpriv.simulations.sweep.ending import check_defended
     from fedpriv.simulations.sweep.sweep import sweep as swept
@@ -89,9 +89,8 @@ def sweep(
         err.print(f"{name}: {row['error']}", highlight=False, markup=False)
     if failed and len(failed) == len(results["rows"]) and not partial:
         raise WorkFailed(f"Every cell failed, the first one with: {failed[0]['error']}")
-    named = ["--profile", profile] if profile else []
-    named += [part for one in settings or () for part in ("--set", one)]
-    again = shlex.join(["fedpriv", "sweep", scenario, *named, "--resume", "--out", str(place)])
+    named = [scenario, *given(profile, settings)]
+    again = shlex.join(["fedpriv", "sweep", *named, "--resume", "--out", str(place)])
     with kept(partial, again):
         check_defended(gates, results["scores"], results["rows"])
 

@@ -63,6 +63,7 @@ class ActorBackend(RayBackend):
         partition = str(context.node_config["partition-id"])
         actor = self._idle.get()
         try:
+            check_alive()  # a message to a store that is gone ends this process without a word
             answer = actor.run.remote(self.app_fn, message, partition, context)
             _, reply, after = ray.get(first_ready([answer]))
             return reply, after

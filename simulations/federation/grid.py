@@ -102,3 +102,4 @@ class SimulationGrid(Grid):
     def close(self) -> None:
         self._workers.shutdown(wait=False, cancel_futures=True)
         self.backend.terminate()
+        self._workers.shutdown()  # one that is asking Ray when Ray is shut down would never end

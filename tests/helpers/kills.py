@@ -47,8 +47,9 @@ COMMANDS = {
                       "--images", "16", "--epochs", "3", "--keep", "3", "--out", "out/p.json"], []),
     "audit": (LOOKED, ["audit", "s.toml", "--minutes", "60", "--out", "out"], ["--resume"]),
 }  # fmt: skip
-# What says when something was done or how long it took, not what it gave.
-TIMES = re.compile(r'"(?:[\w-]*seconds[\w-]*|minutes|command|since|scores|cost)"')
+# What says how long something took, not what it gave. The cost of a search is its seconds, and how
+# many scores were not in its journal yet.
+TIMES = re.compile(r"[\w-]*seconds[\w-]*|minutes|cost")
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def killed(name: str, place: Path, after: float) -> Left:
 
 
 def left(out: Path, code: int) -> Left:
-    """Weights, evidence, truth, claims and scores of a folder."""
+    """Weights, evidence, truth, claims, scores and findings of a folder."""
     found: dict[str, bytes | str] = {}
     for path in sorted(out.rglob("*")):
         name = str(path.relative_to(out))
@@ -107,24 +108,25 @@ def left(out: Path, code: int) -> Left:
             found[name] = without_seconds(path)
         elif path.suffix == ".csv":
             found[name] = table_of(path.read_text())
-        elif path.name in ("rounds.jsonl", "verdict.json", "p.json") or path.parent.name == "cells":
-            found[name] = untimed(path.read_text()) if path.is_file() else ""
+        elif path.suffix in (".json", ".jsonl") and path.name != "environment.json":
+            found[name] = untimed(path.read_text())
         assert not path.name.startswith(".writing-"), f"left behind: {name}"
     return Left(found, code)
 
 
 def without_seconds(path: Path) -> bytes | str:
-    """The bytes; of a claim its arrays, as its file also holds the seconds it took."""
+    """The bytes; of a claim its arrays and its facts, but for the seconds it took."""
     if path.suffix != ".npz" or "attacks" not in path.parts:
         return path.read_bytes()
     import numpy as np
 
     with np.load(path, allow_pickle=False) as file:
-        return "".join(
-            f"{key} {file[key].dtype} {file[key].tobytes().hex()}\n"
-            for key in sorted(file.files)
-            if "seconds" not in key and key != "facts"
+        facts = untimed(str(file["facts"]))
+        arrays = (
+            f"{key} {file[key].dtype} {file[key].shape} {file[key].tobytes().hex()}"
+            for key in sorted(set(file.files) - {"facts"})
         )
+        return "\n".join((facts, *arrays))
 
 
 def table_of(text: str) -> str:
@@ -138,7 +140,7 @@ def untimed(text: str) -> str:
 
     def bare(value: object) -> object:
         if isinstance(value, dict):
-            return {k: bare(v) for k, v in value.items() if not TIMES.fullmatch(f'"{k}"')}
+            return {k: bare(v) for k, v in value.items() if not TIMES.fullmatch(k)}
         return [bare(one) for one in value] if isinstance(value, list) else value
 
     try:

@@ -211,6 +211,7 @@ def test_a_disk_that_is_full_or_read_only(small_disk, file):
         ["run", file, "--out", small_disk / "N"],
         ["run", "--resume", "--out", small_disk / "R"],
         ["search", "--data", "synthetic", "--out", small_disk / "p.json"],
+        ["audit", file, "--out", small_disk / "A"],
     ):
         done = fedpriv(*arguments)
         assert done.returncode == 2, done.stderr

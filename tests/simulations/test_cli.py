@@ -52,6 +52,16 @@ def test_a_finished_folder_is_resumed_from_its_own_scenario(fedpriv, file, tmp_p
     assert fedpriv("run", "--resume", "--out", tmp_path / "R")[0] == 0
 
 
+@pytest.mark.parametrize("command", ["run", "audit"])
+@pytest.mark.parametrize("made", [True, False])
+def test_a_folder_without_a_run_is_not_resumed(fedpriv, file, tmp_path, command, made):
+    if made:
+        (tmp_path / "R").mkdir()
+    code, _, err = fedpriv(command, file, "--resume", "--out", tmp_path / "R")
+    assert code == 2 and "leave --resume out" in " ".join(err.split())
+    assert not made or not any((tmp_path / "R").iterdir())
+
+
 def test_variants_get_a_folder_each(fedpriv, tmp_path, tiny):
     path = tmp_path / "two.toml"
     path.write_text(
