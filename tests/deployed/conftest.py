@@ -37,12 +37,13 @@ def federation(tmp_path_factory, quiet_environment):
 @pytest.fixture(scope="session")
 def besieged(tmp_path_factory, quiet_environment):
     """Up once, with an enemy as client 1, who sends a dozen odd replies, and one as the server."""
-    from federations import besieged_file, up
+    from federations import TERMS, besieged_file, up
 
     folder = tmp_path_factory.mktemp("besieged")
+    file, terms = besieged_file(folder, server=True), f"{TERMS}splits = 2\n"  # dp has its own split
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOSTILE_EVERY", "6")
-        processes = up(folder / "deployment", besieged_file(folder, server=True), shared=True)
+        processes = up(folder / "deployment", file, terms, shared=True)
     yield processes
     processes.down()
 

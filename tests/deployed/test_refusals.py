@@ -107,10 +107,10 @@ def test_a_scenario_cannot_call_functions_on_clients(federation, tmp_path):
     assert not trace.exists()
 
 
-def refused(federation, out, words, **sections):
+def refused(processes, out, words, /, **sections):
     """A run that every client refuses, and that has seen nothing in the end."""
     with pytest.raises(WorkFailed, match=words):
-        run(federation, small(**sections), out)
+        run(processes, small(**sections), out)
     assert not list(out.glob("observations/*"))
 
 
@@ -119,7 +119,7 @@ def test_raw_samples_are_given_to_nobody(federation, tmp_path):
     refused(
         federation,
         tmp_path / "run",
-        "No party published an encoder|shared usable codes",
+        "does not answer messages of the kind",
         federation={"clients": 3, "rounds": 1, "strategy": "representation"},
         representation={"layer": "input"},
     )
