@@ -119,10 +119,13 @@ def test_raw_samples_are_given_to_nobody(federation, tmp_path):
     refused(
         federation,
         tmp_path / "run",
-        "does not answer messages of the kind",
+        "No party shared usable codes",
         federation={"clients": 3, "rounds": 1, "strategy": "representation"},
         representation={"layer": "input"},
     )
+    for number in range(3):
+        said = federation.log(f"client-{number}").read_text()
+        assert "refused: This client does not answer messages of the kind 'query.codes'" in said
 
 
 @pytest.mark.parametrize(
