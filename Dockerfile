@@ -1,5 +1,6 @@
 # One image for every service of docker-compose.yml. The base is named by its digest: a tag can be moved.
-# A newer one: `docker buildx imagetools inspect python:3.11-slim-bookworm` prints its digest.
+# It was not checked against a registry (docs/deployment.md, "Images by digest"). This prints what the tag has today:
+# `docker buildx imagetools inspect python:3.11.13-slim-bookworm`
 ARG BASE=python:3.11.13-slim-bookworm@sha256:86adf8dbadc3d6e82ee5dd2c74bec2e1c2467cdad47886280501df722372d2e1
 FROM ${BASE}
 

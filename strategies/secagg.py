@@ -31,6 +31,7 @@ from fedpriv.flower import (
     ndarrays_to_parameters,
     parameters_to_ndarrays,
 )
+from fedpriv.masks import masks_in
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import shares_of
 from fedpriv.screening import said
@@ -148,6 +149,7 @@ class SecureGrid(Through):
     def protocol(self, ask: Ask, timeout: float | None) -> None:
         """Flower's four stages; `ask` has the results unless too few clients came through."""
         clients = len(ask.nodes)
+        masks_in(SecAggPlusWorkflow.unmask_stage)
         workflow = SecAggPlusWorkflow(
             num_shares=1.0,
             reconstruction_threshold=0.51,

@@ -5,8 +5,12 @@ which need not know of sums. It masks the update and not the weights: updates ar
 less when they are rounded to integers.
 
 The protocol hides an update from a server that follows it. This refuses the questions by which a
-server that does not could unmask one client: a threshold that fewer than half reach, and both
-shares of one peer. A server that invents its own peers is not held back by this protocol.
+server that does not could unmask one client: a threshold that fewer than half reach, both shares
+of one peer, and one peer's mask several times (2^k times the same mask leaves k bits bare). A
+server that invents its own peers is not held back by this protocol.
+
+Masks come from a stream cipher (`fedpriv.masks`). Numbers are rounded up or down by chance, with
+draws that are fresh for every message.
 """
 
 from collections.abc import Callable
@@ -15,6 +19,7 @@ from flwr.app import ConfigRecord, Context, Message, MessageType, RecordDict
 from torch import from_numpy
 
 from fedpriv.clients.protection.reasons import refused
+from fedpriv.clients.protection.secret import secrets_of
 from fedpriv.errors import FedprivError, Refused
 from fedpriv.flower import (
     RECORD_KEY_CONFIGS,
@@ -27,10 +32,11 @@ from fedpriv.flower import (
 )
 from fedpriv.flower import recorddict_compat as compat
 from fedpriv.flower import secaggplus_constants as words
+from fedpriv.masks import check_range, masks_in
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import first_state
 from fedpriv.state import difference
-from fedpriv.wire import CONFIG, EXAMPLES, METRICS, content, readdressed, received
+from fedpriv.wire import CONFIG, EXAMPLES, METRICS, ROUND, content, readdressed, received
 
 CallNext = Callable[[Message, Context], Message]
 
@@ -45,6 +51,7 @@ def masked(message: Message, context: Context, call_next: CallNext) -> Message:
         if RECORD_KEY_CONFIGS not in message.content.config_records:
             raise Refused("The scenario says secagg; this client does not answer in the clear.")
         check_stage(message)
+        masks_in(secaggplus_mod)
         return secaggplus_mod(own_copy(message), context, lambda m, c: bridged(m, c, call_next))
     except (FedprivError, KeyError, TypeError, ValueError) as error:
         return refused(message, context, error)
@@ -61,6 +68,11 @@ def check_stage(message: Message) -> None:
                 f"secure aggregation: a threshold of {least!r} of {shares!r} shares is too low; it "
                 "must be at least 2 and half of them."
             )
+        check_range(asked.get(words.Key.MOD_RANGE))
+    if stage == words.Stage.COLLECT_MASKED_VECTORS:
+        peers = asked.get(words.Key.SOURCE_LIST)
+        if not isinstance(peers, list) or len(set(peers)) != len(peers):
+            raise Refused("secure aggregation: every peer's mask is added once, never again.")
     if stage == words.Stage.UNMASK:
         active, dead = (
             asked.get(name) for name in (words.Key.ACTIVE_NODE_ID_LIST, words.Key.DEAD_NODE_ID_LIST)
@@ -98,6 +110,8 @@ def bridged(message: Message, context: Context, call_next: CallNext) -> Message:
     if reply.has_error():
         raise Refused(reply.error.reason)
     update = difference(received(reply), sent)
+    # Flower rounds by numpy's global generator, which a forked process inherits.
+    secrets_of(context).layers("secagg", asked.config.get(ROUND), "rounding")()
     examples = reply.content.metric_records[METRICS][EXAMPLES]
     answer = FitRes(
         status=Status(Code.OK, ""),

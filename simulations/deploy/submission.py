@@ -121,8 +121,8 @@ def finished(
         rounds = folder.rounds()
         for record in rounds[told:]:
             tell(f"round {record['round']}/{last}  {described(record)}")
-            for failure in record["failed"]:
-                tell(f"  client {failure['client']}: {failure['why']}")
+            for one in (*record["failed"], *record.get("odd", ())):
+                tell(f"  client {one['client']}: {one['why']}")
         told = len(rounds)
         return progress(told / last, math.nan)
 

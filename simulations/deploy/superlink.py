@@ -7,8 +7,9 @@ its end was, and when the SuperLink starts again after it was killed. SQLite ove
 deletes, and its journal is emptied. What a file system keeps of blocks that are free again is
 beyond this: keep the state on an encrypted disk.
 
-Transactions take turns. SQLite lets one write at a time and gives up after seconds of waiting: with
-32 clients that answer at once, replies were lost.
+Transactions take turns. SQLite lets one write at a time and gives up after seconds of waiting. With
+32 clients that answered at once, this SuperLink lost replies before it had turns. Overwriting makes
+every write slower; whether Flower's own SuperLink loses any was not tried.
 """
 
 import os

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
+HELPERS = HERE.parent / "helpers"
 sys.path.insert(0, str(HERE))
 
 
@@ -20,7 +21,7 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session", autouse=True)
 def quiet_environment():
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    os.environ["PYTHONPATH"] = str(HERE)  # clients that misbehave live here
+    os.environ["PYTHONPATH"] = f"{HERE}{os.pathsep}{HELPERS}"  # clients that misbehave live here
 
 
 @pytest.fixture(scope="session")
@@ -29,6 +30,20 @@ def federation(tmp_path_factory, quiet_environment):
     from federations import up
 
     processes = up(tmp_path_factory.mktemp("federation") / "deployment", shared=True)
+    yield processes
+    processes.down()
+
+
+@pytest.fixture(scope="session")
+def besieged(tmp_path_factory, quiet_environment):
+    """Up once, with an enemy as client 1, who sends a dozen odd replies, and one as the server."""
+    from federations import TERMS, besieged_file, up
+
+    folder = tmp_path_factory.mktemp("besieged")
+    file, terms = besieged_file(folder, server=True), f"{TERMS}splits = 2\n"  # dp has its own split
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOSTILE_EVERY", "6")
+        processes = up(folder / "deployment", file, terms, shared=True)
     yield processes
     processes.down()
 

@@ -4,6 +4,8 @@ import threading
 import time
 from pathlib import Path
 
+import yaml
+
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables
 from fedpriv.simulations.deploy.processes import Processes
@@ -45,10 +47,24 @@ def up(folder, file=FILE, terms=TERMS, shared=False):
     return processes
 
 
-def run(processes, scenario, out, resume=False):
+def besieged_file(folder, server=False):
+    """The compose file with an enemy in the place of a client and, if so asked, of the server."""
+    tables = yaml.safe_load(FILE.read_text())
+    command = tables["services"]["client-1"]["command"]
+    command[command.index("fedpriv.clients.protection.executor")] = "hostile_executor"
+    if server:
+        command = tables["services"]["serverapp"]["command"]
+        command[:1] = ["python", "-m", "hostile_server"]
+    path = folder / "docker-compose.yml"
+    path.write_text(yaml.safe_dump(tables))
+    (folder / ".env").write_text((FILE.parent / ".env").read_text())
+    return path
+
+
+def run(processes, scenario, out, resume=False, tell=lambda line: None):
     """Submit a scenario and wait; what came of it."""
     number = submitted(processes, scenario, out, resume=resume)
-    return carried_out(processes, number, scenario, RunFolder(out), lambda line: None)
+    return carried_out(processes, number, scenario, RunFolder(out), tell)
 
 
 class InBackground(threading.Thread):

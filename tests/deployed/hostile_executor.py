@@ -39,7 +39,7 @@ def honest_reply(message):
 
 def answer(message, context):
     kind = message.metadata.message_type
-    place = Path(os.environ["FEDPRIV_STATE"]) / f"answered-{kind}"
+    place = Path(os.environ["FEDPRIV_STATE"]) / f"answered-{context.run_id}-{kind}"
     number = int(place.read_text()) if place.exists() else 0
     place.write_text(str(number + 1))
     ways = list(kinds()[kind].values())

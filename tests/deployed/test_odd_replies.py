@@ -1,26 +1,7 @@
 """A registered client sends 60 odd replies over gRPC in one run: it goes on, and names each."""
 
-import os
-from pathlib import Path
-
 import pytest
-import yaml
-from federations import FILE, run, small
-
-HELPERS = Path(__file__).parents[1] / "helpers"
-
-
-@pytest.fixture
-def file(tmp_path, monkeypatch):
-    """The compose file with an enemy in the place of one client."""
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(Path(__file__).parent), str(HELPERS))))
-    tables = yaml.safe_load(FILE.read_text())
-    command = tables["services"]["client-1"]["command"]
-    command[command.index("fedpriv.clients.protection.executor")] = "hostile_executor"
-    path = tmp_path / "docker-compose.yml"
-    path.write_text(yaml.safe_dump(tables))
-    (tmp_path / ".env").write_text((FILE.parent / ".env").read_text())
-    return path
+from federations import besieged_file, run, small
 
 
 def sent_and_named(processes, out):
@@ -33,7 +14,10 @@ def sent_and_named(processes, out):
         training={"lr": 0.1, "batch-size": 8, "local-steps": 1, "holdout": 0.5},
         federation={"clients": 3, "rounds": rounds, "timeout": 60.0},
     )
-    records = run(processes, scenario, out)["rounds"]
+    told = []
+    records = run(processes, scenario, out, tell=told.append)["rounds"]
+    whys = [one["why"] for record in records for one in (*record["failed"], *record.get("odd", ()))]
+    assert all(any(why in line for line in told) for why in whys)
     assert [record["round"] for record in records] == list(range(1, rounds + 1))
     assert all(record["clients"] >= 2 for record in records)
     for (kind, (_, words)), record in zip(who.items(), records, strict=False):
@@ -48,11 +32,11 @@ def sent_and_named(processes, out):
     return len(who) + len(train) + len(evaluate)
 
 
-def test_sixty_odd_replies_end_no_run_and_each_is_named(breakable, file, tmp_path):
-    assert sent_and_named(breakable(file=file), tmp_path / "run") >= 60
+def test_sixty_odd_replies_end_no_run_and_each_is_named(breakable, tmp_path):
+    assert sent_and_named(breakable(file=besieged_file(tmp_path)), tmp_path / "run") >= 60
 
 
 @pytest.mark.hostile
-def test_a_dozen_odd_replies_end_no_run_and_each_is_named(breakable, file, tmp_path, monkeypatch):
+def test_a_dozen_odd_replies_end_no_run_and_each_is_named(besieged, tmp_path, monkeypatch):
     monkeypatch.setenv("HOSTILE_EVERY", "6")
-    assert sent_and_named(breakable(file=file), tmp_path / "run") >= 10
+    assert sent_and_named(besieged, tmp_path / "run") >= 10

@@ -89,7 +89,6 @@ def test_secure_aggregation_over_grpc(federation, tmp_path):
     assert results["rounds"][0]["clients"] == 3
 
 
-@pytest.mark.hostile
 def test_secrets_are_in_no_log_and_state_is_the_owners(federation, tmp_path):
     scenario = small(plugins=[{"name": "spn"}, {"name": "dp", "noise-multiplier": 1.0}])
     run(federation, scenario, tmp_path / "run")

@@ -88,3 +88,28 @@ def test_a_threshold_that_one_share_reaches_is_refused(grid, threshold):
     grid.cheat = low
     count, reasons = sums(grid)
     assert count == 0 and all("threshold" in reason for reason in reasons)
+
+
+def test_a_peers_mask_is_not_added_twice(grid):
+    """2^k times the same mask, modulo 2^32, leaves the last k bits of an update bare."""
+
+    def twice(asked):
+        if asked[Key.STAGE] == Stage.COLLECT_MASKED_VECTORS:
+            for name in (Key.CIPHERTEXT_LIST, Key.SOURCE_LIST):
+                asked[name] = [value for value in asked[name] for _ in range(2)]
+
+    grid.cheat = twice
+    count, reasons = sums(grid)
+    assert count == 0 and len(reasons) == 3
+    assert all("added once" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize("values", [1, 3, 2**33, -4, True])
+def test_numbers_that_no_mask_covers_evenly_are_refused(grid, values):
+    def other(asked):
+        if asked[Key.STAGE] == Stage.SETUP:
+            asked[Key.MOD_RANGE] = values
+
+    grid.cheat = other
+    count, reasons = sums(grid)
+    assert count == 0 and all("a power of 2" in reason for reason in reasons)
