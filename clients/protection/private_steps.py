@@ -62,7 +62,7 @@ class OwnNoise(DPOptimizer):  # type: ignore[misc]
             total = p.summed_grad
             if deviation > 0:
                 drawn = self.draws.normal(total.shape, total.dtype).to(total.device)
-                total = (total + deviation * drawn).to(total.dtype)
+                total = drawn.mul_(deviation).add_(total).to(total.dtype)
             p.grad = total.view_as(p)
 
 
