@@ -4,7 +4,7 @@ torch's CPU generator keeps only 32 bits of a seed. All of them can be tried in 
 the right one all noise is gone. So nothing that must stay secret comes from torch's generators.
 Whose key it is, and when a new one is drawn, is for clients and strategies to say.
 
-Noise is computed in double precision, and each value from eight uniform numbers of 52 bits. A
+Noise is computed in double precision, and each value from 16 uniform numbers of 52 bits. A
 single logarithm or cosine of a double can be recognised in the sum that is released, since most
 doubles are the logarithm of no double (Mironov 2012). In a sum of several Gaussians they cannot
 (Holohan & Braghin 2021, sect. 5); see `gaussians`.
@@ -18,41 +18,52 @@ import torch
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from torch import Tensor
 
+POINTS = 8  # of the plane, which are mixed
 AT_ONCE = 4096  # columns of `gaussians`; they then stay in the processor's cache
 ONE = np.uint64(0x3FF0000000000000)  # the double 1.0, whose last 52 bits are zero
 
 
-def gaussians(u: np.ndarray, v: np.ndarray) -> list[np.ndarray]:
-    """Six rows of independent Gaussians of variance 1, from uniform numbers from 1 up to 2 (4, n).
+def gaussians(uniform: np.ndarray) -> np.ndarray:
+    """Independent Gaussians of variance 1 (2, 7, n), from numbers between 1 and 2 (2, 8, n).
 
-    Each column of u and v gives four points of the plane, √(−2 ln u) · (cos 2πv, sin 2πv) (Box &
-    Muller). Of four orthogonal sums of them, ½(±1 ±1 ±1 ±1), three are returned. The fourth is
-    never computed. It leaves two of eight uniform numbers open: even who knows all six values of a
-    column has about 2^98 ways to get them (416 random bits, 318 bits of result), and every result
-    that arithmetic can give has as many. So no result shows which sum the noise was added to.
+    A column has eight pairs u, v. They give eight points of the plane, √(−2 ln u) · (cos 2πv,
+    sin 2πv) (Box & Muller). Of their eight orthogonal sums with signs + and − seven are returned,
+    so that all eight points are in each. The last sum is never computed. So even who knows all 14
+    values of a column knows too little: there are about 2^90 ways to get them (16 · 52 random bits
+    for 14 · 53 bits of result), and the same holds for every other result. No result is out of
+    reach, and none shows what the noise was added to.
 
     With t = tan πv, cos 2πv is 2 / (1 + t²) − 1 and sin 2πv is 2t / (1 + t²): one tangent is
-    cheaper than a sine and a cosine. u and v are changed.
+    cheaper than a sine and a cosine. `uniform` is changed.
     """
-    radius, tangent = np.subtract(2, u, out=u), np.multiply(v, math.pi, out=v)
-    np.log(radius, out=radius)  # of a number above 0, up to 1
-    radius *= -0.5  # −2, times ½² for the sums
+    radius, tangent = uniform
+    np.subtract(2, radius, out=radius)  # above 0, up to 1
+    np.log(radius, out=radius)
+    radius *= -2 / POINTS  # a sum of eight points has eight times the variance
     np.sqrt(radius, out=radius)
+    tangent *= math.pi
     np.tan(tangent, out=tangent)
-    both = tangent * tangent
-    both += 1
-    np.divide(radius, both, out=both)
-    both += both
-    x, y = np.subtract(both, radius, out=radius), np.multiply(both, tangent, out=tangent)
-    return [*three_sums(*x), *three_sums(*y)]
+    part = tangent * tangent
+    part += 1
+    np.divide(radius, part, out=part)
+    part += part
+    np.subtract(part, radius, out=radius)
+    tangent *= part
+    return seven_sums(uniform)
 
 
-def three_sums(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> list[np.ndarray]:
-    """a + b + c + d, a + b − c − d, a − b + c − d; the arguments are changed."""
-    more, less = a + b, np.subtract(a, b, out=a)
-    other, rest = c + d, np.subtract(c, d, out=c)
-    less += rest
-    return [np.add(more, other, out=b), np.subtract(more, other, out=d), less]
+def seven_sums(points: np.ndarray) -> np.ndarray:
+    """The first seven of eight sums with the signs of Hadamard's matrix: (2, 8, n) to (2, 7, n)."""
+    n = points.shape[-1]
+    for near in (1, 2):
+        pairs = points.reshape(2, -1, 2, near, n)
+        points = np.empty_like(pairs)
+        np.add(pairs[:, :, 0], pairs[:, :, 1], out=points[:, :, 0])
+        np.subtract(pairs[:, :, 0], pairs[:, :, 1], out=points[:, :, 1])
+    points, found = points.reshape(2, POINTS, n), np.empty((2, POINTS - 1, n))
+    np.add(points[:, :4], points[:, 4:], out=found[:, :4])
+    np.subtract(points[:, :3], points[:, 4:7], out=found[:, 4:])
+    return found
 
 
 class CipherDraws:
@@ -97,13 +108,12 @@ class CipherDraws:
     def normal(self, shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Tensor:
         """In double precision whatever was asked for."""
         found = np.empty(math.prod(shape))
-        for start in range(0, len(found), 6 * AT_ONCE):
-            rest = found[start : start + 6 * AT_ONCE]
-            columns = math.ceil(len(rest) / 6)
-            u, v = self.doubles(8 * columns).reshape(2, 4, columns)
-            for row in gaussians(u, v):
-                here, rest = rest[:columns], rest[columns:]
-                here[:] = row[: len(here)]
+        width = 2 * (POINTS - 1)
+        for start in range(0, len(found), width * AT_ONCE):
+            rest = found[start : start + width * AT_ONCE]
+            columns = math.ceil(len(rest) / width)
+            uniform = self.doubles(2 * POINTS * columns).reshape(2, POINTS, columns)
+            rest[:] = gaussians(uniform).ravel()[: len(rest)]
         return torch.from_numpy(found).view(tuple(shape))
 
     def laplace(self, shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Tensor:
