@@ -27,11 +27,12 @@ def gaussians(uniform: np.ndarray) -> np.ndarray:
     """Independent Gaussians of variance 1 (2, 7, n), from numbers between 1 and 2 (2, 8, n).
 
     A column has eight pairs u, v. They give eight points of the plane, √(−2 ln u) · (cos 2πv,
-    sin 2πv) (Box & Muller). Of their eight orthogonal sums with signs + and − seven are returned,
-    so that all eight points are in each. The last sum is never computed. So even who knows all 14
-    values of a column knows too little: there are about 2^90 ways to get them (16 · 52 random bits
-    for 14 · 53 bits of result), and the same holds for every other result. No result is out of
-    reach, and none shows what the noise was added to.
+    sin 2πv) (Box & Muller). A quarter of their sum is taken from each. That is a reflection
+    (Householder), so that the points stay independent Gaussians, and all eight are in each result.
+
+    The eighth result is never computed. So even who knows the 14 values of a column knows too
+    little: there are about 2^90 ways to get them (16 · 52 random bits for 14 · 53 bits of result),
+    and about as many for other values. None shows what the noise was added to.
 
     With t = tan πv, cos 2πv is 2 / (1 + t²) − 1 and sin 2πv is 2t / (1 + t²): one tangent is
     cheaper than a sine and a cosine. `uniform` is changed.
@@ -39,7 +40,7 @@ def gaussians(uniform: np.ndarray) -> np.ndarray:
     radius, tangent = uniform
     np.subtract(2, radius, out=radius)  # above 0, up to 1
     np.log(radius, out=radius)
-    radius *= -2 / POINTS  # a sum of eight points has eight times the variance
+    radius *= -2
     np.sqrt(radius, out=radius)
     tangent *= math.pi
     np.tan(tangent, out=tangent)
@@ -49,20 +50,8 @@ def gaussians(uniform: np.ndarray) -> np.ndarray:
     part += part
     np.subtract(part, radius, out=radius)
     tangent *= part
-    return seven_sums(uniform)
-
-
-def seven_sums(points: np.ndarray) -> np.ndarray:
-    """The first seven of eight sums with the signs of Hadamard's matrix: (2, 8, n) to (2, 7, n)."""
-    n = points.shape[-1]
-    for near in (1, 2):
-        pairs = points.reshape(2, -1, 2, near, n)
-        points = np.empty_like(pairs)
-        np.add(pairs[:, :, 0], pairs[:, :, 1], out=points[:, :, 0])
-        np.subtract(pairs[:, :, 0], pairs[:, :, 1], out=points[:, :, 1])
-    points, found = points.reshape(2, POINTS, n), np.empty((2, POINTS - 1, n))
-    np.add(points[:, :4], points[:, 4:], out=found[:, :4])
-    np.subtract(points[:, :3], points[:, 4:7], out=found[:, 4:])
+    taken = uniform.sum(axis=1, keepdims=True) * (2 / POINTS)
+    found: np.ndarray = uniform[:, :-1] - taken
     return found
 
 
