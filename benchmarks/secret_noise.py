@@ -97,6 +97,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--batches", type=int, nargs="*", default=[32, 256])
+    parser.add_argument("--models", nargs="*", default=[model["name"] for model in MODELS])
     parser.add_argument("--ahead", action="store_true")
     asked = parser.parse_args()
     torch.set_num_threads(1)
@@ -105,7 +106,7 @@ def main() -> None:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     thread = ThreadPoolExecutor(1)
     print("model    batch  parameters  seeded ms  system ms  more, with interval")
-    for model in MODELS:
+    for model in (model for model in MODELS if model["name"] in asked.models):
         for batch in asked.batches:
             scenario = scenario_of(model, batch, asked.steps + 3)
             plain, secret = job_of(scenario, True), job_of(scenario, False)

@@ -148,11 +148,11 @@ def share_of(scenario: Scenario, context: Context) -> tuple[int, Tensor]:
 
 def own_split(scenario: Scenario, indices: Tensor) -> tuple[Tensor, Tensor]:
     """The numbers a client trains on and those it keeps for its own evaluation."""
+    if scenario.training.holdout and accounted(scenario):
+        return split_by_number(scenario, indices)
     held = round(scenario.training.holdout * len(indices))
     if held == 0:
         return indices, indices[:0]
-    if accounted(scenario):
-        return split_by_number(scenario, indices)
     order = torch.randperm(len(indices), generator=generator(scenario.seed, "holdout"))
     return indices[order[held:].sort().values], indices[order[:held].sort().values]
 
@@ -197,7 +197,7 @@ def make_job(scenario: Scenario, start: State | None, server_round: int, context
         x, indices = sharing.held.x, sharing.held.ids
         holds = len(x)
         y = torch.zeros(0, dtype=torch.long) if sharing.y is None else sharing.y[:, 0]
-    if not len(x):
+    if not len(x) and not accounted(scenario):  # under an ε nobody is told: it sends noise
         raise BadData(f"Client {partition} holds no samples, so that it has nothing to train on.")
     x = x.to(device)
     job = Job(

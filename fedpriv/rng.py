@@ -1,7 +1,7 @@
 """One seed, many independent streams: a named generator per client, round and purpose.
 
 `Draws` is what code asks for random numbers. Whoever calls decides where they come from: from a
-torch generator with a seed, or, on a real client, from its system (clients/protection).
+torch generator with a seed, or from a cipher (cipher.py) with a key of the system's.
 """
 
 import hashlib

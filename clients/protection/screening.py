@@ -42,6 +42,7 @@ def on_own_terms(message: Message, context: Context, call_next: CallNext) -> Mes
     try:
         terms, folder = own_terms(context), folder_of(context)
         scenario = screened(terms, announced(sent), message)
+        check_division(scenario, own)
         context.run_config = {"scenario": scenario.text()}
         if terms.keep_truth and folder:
             context.node_config = {**own, TRUTH: str(folder / "truth")}
@@ -163,15 +164,36 @@ def added(terms: Terms, scenario: Scenario) -> tuple[Spec, ...]:
     return theirs
 
 
+def check_division(scenario: Scenario, own: Mapping[str, Any]) -> None:
+    """Refused when, under an ε, a server decides which part of the data is the client's.
+
+    One sample more would change the whole part. And a limit, or a number of clients, above the
+    number of samples cannot be followed, so that the answer would tell how many there are.
+    """
+    if not accounted(scenario):
+        return
+    if scenario.data.limit is not None:
+        raise Refused(
+            f"data.limit is {scenario.data.limit}; under dp this client trains on all its samples. "
+            "Leave data.limit out."
+        )
+    if "num-partitions" not in own:
+        raise Refused(
+            "Under dp a client's owner says which part of the data is its own: it must be started "
+            "with --node-config 'num-partitions=1 …' if all of them are."
+        )
+
+
 def check_protection(terms: Terms, scenario: Scenario, kind: str) -> None:
     """Refused when a plugin would not act on what the answer holds."""
     product = PRODUCTS[kind]
     if not product:
         return
     plugin_of(scenario.plugins)  # senseless options are said here, before data are read
-    if product != "figures":
+    counted = accounted(scenario)
+    if product != "figures" and not (kind == ALONE and counted):
         check_plugins(scenario.plugins, product)
-    elif terms.plugins or accounted(scenario):
+    elif terms.plugins or counted:
         names = ", ".join(spec.name for spec in terms.plugins or scenario.plugins)
         raise Refused(
             f"'{kind}' gives figures of this client's samples, which its plugins do not protect "

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from flwr.app import Context
 
-from fedpriv.clients.protection.randomness import CipherDraws
+from fedpriv.cipher import CipherDraws
 from fedpriv.rng import Draws, SeededDraws, generator, seed_of
 from fedpriv.scenario.built import seed_everything
 from fedpriv.wire import Memory

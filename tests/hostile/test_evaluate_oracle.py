@@ -7,8 +7,8 @@ import torch
 from real_clients import DP, TERMS, RealClient, asked_for
 from torch import nn
 
+from fedpriv.cipher import CipherDraws
 from fedpriv.clients.protection.figures import CEILING, coarse_figures
-from fedpriv.clients.protection.randomness import CipherDraws
 from fedpriv.clients.protection.terms import PRODUCTS
 
 ALLOWED = f"messages = {json.dumps(list(PRODUCTS))}\n" + TERMS

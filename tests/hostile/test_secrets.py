@@ -7,12 +7,12 @@ from messages import context_of
 from torch.utils._python_dispatch import TorchDispatchMode
 from worlds import CODES, UPDATES
 
+from fedpriv.cipher import CipherDraws
 from fedpriv.clients.app import trained
 from fedpriv.clients.catalogue import PLUGINS, row_of
 from fedpriv.clients.job import make_job
 from fedpriv.clients.plugins.ars import mask_of
 from fedpriv.clients.plugins.polarization import MEMORY, SecretHead, SecretPolarization
-from fedpriv.clients.protection.randomness import CipherDraws
 from fedpriv.clients.protection.secret import FromSystem, secrets_of, twister_state
 from fedpriv.clients.representation import publish_encoder, share_codes
 from fedpriv.rng import seed_of
