@@ -44,9 +44,7 @@ def clip_by_layer(update: Update) -> Update:
 
 def one_draw_for_all(update: Update) -> Update:
     """One number is drawn for each layer and added to all its entries: differences are bare."""
-    return {
-        k: v + SCALE * np.random.standard_normal() for k, v in clipped(update, CLIP).items()
-    }
+    return {k: v + SCALE * np.random.standard_normal() for k, v in clipped(update, CLIP).items()}
 
 
 def noise_on_a_grid(update: Update) -> Update:
@@ -100,9 +98,7 @@ def clip_by_value(update: Update) -> Update:
 def short_seed(update: Update) -> Update:
     """The noise comes from a seed of ten bits: who tries all of them takes it off again."""
     draw = np.random.default_rng(int(np.random.randint(2**10)))
-    return {
-        k: v + SCALE * draw.standard_normal(v.shape) for k, v in clipped(update, CLIP).items()
-    }
+    return {k: v + SCALE * draw.standard_normal(v.shape) for k, v in clipped(update, CLIP).items()}
 
 
 HERE = "fedpriv.simulations.dp.held_out"
