@@ -53,7 +53,7 @@ def audit_of(plain: Scenario, count: int, kind: str, unit: str) -> Audit:
 def noiseless(scenario: Scenario) -> Scenario:
     """The same scenario without noise."""
     tables = scenario.plain()
-    for plugin in tables["plugins"]:
+    for plugin in tables.get("plugins", []):
         names = {kebab(key): key for key in plugin}
         if plugin["name"] == "dp" or "noise-multiplier" in names:
             for key in ("epsilon", "budget", "noise-multiplier"):
@@ -145,7 +145,7 @@ def _clients(plain: Scenario, count: int) -> Audit:
     name = f"{client_canaries.HERE}:CanaryClients"
     tables = plain.plain()
     federation = {**tables["federation"], "clients": first + count}
-    plugins = [*tables["plugins"], {"name": name, **own}]
+    plugins = [*tables.get("plugins", []), {"name": name, **own}]
     scenario = _recording(plain, {"federation": federation, "plugins": plugins}, victims=1)
 
     def scored(place: RunFolder, updates: list[Observation]) -> Scores:
