@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import safetensors.torch
 from safetensors import SafetensorError
@@ -294,6 +294,20 @@ class RunFolder:
         """What an audit found; empty for a run that is no audit."""
         found: dict[str, Any] = read_json(self.verdict_file, {})
         return found or read_json(self.path / "audit.json", {})  # its name before 0.2
+
+    @property
+    def verified_file(self) -> Path:
+        return self.path / "verify-dp.json"
+
+    def write_verified(self, how: Literal["run", "claim"], found: Mapping[str, Any]) -> None:
+        """What was tried against the ε of this run: with canaries, or on paper."""
+        known = {**self.verified(), how: dict(found)}
+        write_text(self.verified_file, json.dumps(known, indent=1) + "\n")
+
+    def verified(self) -> dict[str, dict[str, Any]]:
+        """The same by how it was tried; empty when nothing was."""
+        found: dict[str, dict[str, Any]] = read_json(self.verified_file, {})
+        return found
 
     def below(self, *parts: str) -> "RunFolder":
         """A run folder inside this one: a variant, a cell of an audit, a start of a round."""

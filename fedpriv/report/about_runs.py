@@ -7,6 +7,7 @@ import pandas as pd
 
 from fedpriv.metrics.gates import Gate
 from fedpriv.report.about_audits import audit_section
+from fedpriv.report.about_epsilon import epsilon_section
 from fedpriv.report.blocks import Block, Cell, Section, Table, environment_blocks
 from fedpriv.report.charts import accuracy_by_round, interval, leakage_by_round, percent, trade_off
 from fedpriv.report.gallery import tiles
@@ -28,7 +29,12 @@ def run_sections(
     runs: list[Run], scores: pd.DataFrame, what: Measure | None, gates: Sequence[Gate] = ()
 ) -> list[Section]:
     """Every section that has something to show, in reading order; `what` decides the verdict."""
-    sections = [_comparison(runs, scores, what), *map(audit_section, runs), _training(runs)]
+    sections = [
+        _comparison(runs, scores, what),
+        *map(audit_section, runs),
+        *map(epsilon_section, runs),
+    ]
+    sections.append(_training(runs))
     if what is not None:
         sections += [
             _leakage(scores, what, len(runs) > 1, gates),

@@ -102,10 +102,12 @@ def claim(
     as_json: AsJson = False,
 ) -> None:
     """Compute the ε of noise, sampling and steps, and what explains a claim below it."""
+    from fedpriv.runfolder import RunFolder
     from fedpriv.simulations.dp.checks import folder_checked, paper_checked
 
     if folder is not None:
         verdict = folder_checked(folder, epsilon)
+        RunFolder(folder).write_verified("claim", finite(verdict.plain()))
     else:
         facts: dict[str, Any] = {
             "clip": clip,
@@ -140,7 +142,11 @@ def run(
         float | None, typer.Option(help="The ε that is claimed. Default: what the run reports.")
     ] = None,
     delta: Delta = 1e-5,
-    canaries: Annotated[int, typer.Option(help="Canary samples, each in or out by a coin.")] = 500,
+    canaries: Annotated[
+        int,
+        typer.Option(help="Canary samples, each in or out by a coin; or canary clients, all in."),
+    ] = 1000,
+    unit: AsUnit = "sample",
     kind: Annotated[
         Literal["gradient", "mislabelled", "noise"],
         typer.Option(
@@ -163,6 +169,7 @@ def run(
         delta=delta,
         canaries=canaries,
         kind=kind,
+        unit=unit,
         folder=folder,
         tell=_tell,
     )
@@ -188,7 +195,7 @@ def _end(found: dict[str, Any], code: int, as_json: bool) -> None:
             highlight=False,
         )
     for finding in found.get("findings", []):
-        word = "in no ε" if finding["refutes"] else "note"
+        word = "in no ε" if finding["refutes"] else "seen" if finding["bare"] else "note"
         out.print(f"{word}: {finding['cause']}. {finding['detail']}", highlight=False, markup=False)
     for line in found.get("left-out", []):
         out.print(f"left out: {line}", highlight=False, markup=False)

@@ -16,6 +16,7 @@ from scipy.stats import t as student
 Scores = np.ndarray  # (n,)
 LEAST_P = (0.01, 1e-4)  # of the tests whether noise is Gaussian, of few draws and of many
 MANY = 1000
+HUGE = 1e5
 MOST_TESTED = 20_000  # draws in those tests: with more, float32's own steps are found
 
 
@@ -63,6 +64,8 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     """ε of a μ-GDP mechanism at δ (arXiv 1905.02383, corollary 2.13), in logarithms."""
     if mu <= 0 or delta >= 1:
         return 0.0
+    if mu > HUGE:  # the two terms cannot be told apart any more; this is a little below ε
+        return mu * mu / 2
 
     def excess(epsilon: float) -> float:
         high = log_ndtr(mu / 2 - epsilon / mu)

@@ -43,6 +43,11 @@ def drawn_canaries(base: Dataset, count: int, kind: str, clients: int, seed: int
     return Canaries(x, (y + shift) % base.classes, inside, torch.arange(count) % clients)
 
 
+def untouched(base: Dataset, count: int, seed: int) -> Tensor:
+    """Which test samples no canary was made of."""
+    return torch.randperm(len(base.y_test), generator=generator(seed, "canaries"))[count:]
+
+
 @lru_cache(maxsize=4)
 def base_of(name: str, options: str, root: str | None) -> Dataset:
     return DATASETS.build(name, json.loads(options), **({"root": root} if root else {}))
@@ -63,7 +68,7 @@ def with_canaries(
     data = base_of(base, options, root)
     canaries = drawn_canaries(data, count, kind, clients, draw)
     inside = canaries.inside
-    rest = torch.randperm(len(data.y_test), generator=generator(draw, "canaries"))[count:]
+    rest = untouched(data, count, draw)
     if not len(rest):
         rest = torch.arange(len(data.y_test))
     owners = torch.randperm(len(data.y_train), generator=generator(draw, "owners")) % clients

@@ -61,14 +61,19 @@ class Bound:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is in no ε. `refutes` says whether the claim cannot hold with it."""
+    """Something that was seen, in words.
+
+    `refutes`: it has a chance below the command's own if the claim is true. `bare`: it looks as if
+    no noise covered it, which only the bounds can prove.
+    """
 
     cause: str
     detail: str
-    refutes: bool
+    refutes: bool = False
+    bare: bool = False
 
     def plain(self) -> dict[str, Any]:
-        return {"cause": self.cause, "detail": self.detail, "refutes": self.refutes}
+        return vars(self).copy()
 
 
 @dataclass
@@ -80,6 +85,7 @@ class Examination:
     bounds: list[Bound] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)  # what could not be tried, and why
+    failed_control: str = ""  # why the attack cannot see what it should see without noise
     tests: int = 0
     draws: int = 0
     seconds: float = 0.0
@@ -90,30 +96,61 @@ class Examination:
 
     @property
     def at_least(self) -> float:
-        """The highest lower bound of ε; infinite when something is not covered by noise at all."""
+        """The highest lower bound of ε; infinite when fresh noise is excluded."""
         if any(finding.refutes for finding in self.findings):
             return math.inf
         return self.best.epsilon if self.best else 0.0
 
     @property
+    def without_assumption(self) -> float:
+        """The highest bound that assumes nothing of the noise."""
+        return max((b.epsilon for b in self.bounds if b.assumes == "nothing"), default=0.0)
+
+    @property
     def answer(self) -> str:
         if self.at_least > self.claim.epsilon:
             return REFUTED
-        return NOT_REFUTED if self.bounds else UNDECIDED
+        return UNDECIDED if self.why_undecided else NOT_REFUTED
+
+    @property
+    def why_undecided(self) -> str:
+        """Why "not refuted" would say too much; empty if it would not."""
+        if not self.bounds:
+            return "no test could be made; see what was left out"
+        if self.failed_control:
+            return self.failed_control
+        causes = list(dict.fromkeys(f.cause for f in self.findings if f.bare))
+        if not causes:
+            return ""
+        level = FALSE_REFUTATION / max(1, self.tests)
+        needed = 2 * math.exp(min(self.claim.epsilon, 100)) * math.log(2 / level)
+        return (
+            f"{'; '.join(causes)}, as far as the draws go. They prove ε ≥ {self.at_least:.3g} "
+            f"only; about --draws {needed:.1g} would decide. Is it public? Then say --public"
+        )
+
+    @property
+    def sure(self) -> str:
+        """The confidence, with what it rests on."""
+        words = f"confidence {1 - FALSE_REFUTATION:.1%} over {self.tests} tests"
+        best = self.best
+        if best is None or best.assumes == "nothing" or math.isinf(self.at_least):
+            return words
+        return f"{words}, given {best.assumes}; {self.without_assumption:.3g} without"
 
     @property
     def sentence(self) -> str:
         """One of the answers, with the confidence that goes with it."""
-        sure = f"confidence {1 - FALSE_REFUTATION:.1%} over {self.tests} tests"
         if self.answer == UNDECIDED:
-            return "undecided: no test could be made; see what was left out."
+            return f"undecided: {self.why_undecided}."
         if self.answer == NOT_REFUTED:
-            return f"not refuted below ε = {self.at_least:.3g} ({sure})."
-        measured = self.best.epsilon if self.best else 0.0
-        figure = f"{measured:.3g}" if measured > self.claim.epsilon else "any number"
+            return f"not refuted below ε = {self.at_least:.3g} ({self.sure})."
         causes = list(dict.fromkeys(f.cause for f in self.findings if f.refutes))
-        tail = f" No ε covers this: {'; '.join(causes)}." if causes else ""
-        return f"refuted: ε is at least {figure} ({sure}).{tail}"
+        tail = f" {'; '.join(causes)}." if causes else ""
+        seen = list(dict.fromkeys(f.cause for f in self.findings if f.bare))
+        tail += f" Seen: {'; '.join(seen)}." if seen else ""
+        figure = "any number" if math.isinf(self.at_least) else f"{self.at_least:.3g}"
+        return f"refuted: ε is at least {figure} ({self.sure}).{tail}"
 
     @property
     def exit_code(self) -> int:
@@ -129,6 +166,7 @@ class Examination:
             "sentence": self.sentence,
             "epsilon-at-least": None if math.isinf(self.at_least) else self.at_least,
             "measured": best.plain() if best else None,
+            "without-assumption": self.without_assumption,
             "confidence": 1 - FALSE_REFUTATION,
             "tests": self.tests,
             "bounds": [bound.plain() for bound in self.bounds],

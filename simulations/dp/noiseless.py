@@ -1,4 +1,8 @@
-"""What is in no ε: parts without noise, noise that repeats, noise that follows the data's size."""
+"""What pilot draws show by itself: parts without noise, noise that repeats or follows the data.
+
+These are names for what was seen, and no proof: noise that strikes seldom looks the same. What they
+are worth is bounded on fresh draws, by counting, as everything else.
+"""
 
 from collections.abc import Iterator
 
@@ -6,7 +10,7 @@ import numpy as np
 from scipy.stats import f as fisher
 
 from fedpriv.simulations.dp.findings import FALSE_REFUTATION, Finding
-from fedpriv.simulations.dp.releases import BAD, Rows
+from fedpriv.simulations.dp.releases import BAD, DIFFERENCE, Rows
 from fedpriv.simulations.dp.worlds import Game
 
 ROUNDING = 1e-6  # differences of float32 numbers that had the same noise
@@ -16,14 +20,11 @@ FEW = 0.05  # the share of releases that may be equal by rounding
 def exact_parts(game: Game, quiet: Rows, loud: Rows) -> Iterator[Finding]:
     """Parts with one value in every release of a world, and another in the other world."""
     a, b = quiet.values, loud.values
-    if quiet.fields != loud.fields:
-        yield Finding("the release has other parts with the canary", game.name, refutes=True)
-        return
     gap = np.abs(b.mean(0) - a.mean(0))
     wobble = np.maximum(np.ptp(a, axis=0), np.ptp(b, axis=0))
     limit = np.zeros_like(gap)
     for name, part in quiet.fields.items():
-        if name.startswith("difference"):
+        if name.startswith(DIFFERENCE):
             limit[part] = ROUNDING * np.maximum(gap[part], np.abs(a[:, part]).max(initial=0.0))
             own = name.partition(": ")[2]
             noise = np.ptp(quiet.values[:, quiet.fields[f"round 1: {own}"]], axis=0)
@@ -32,8 +33,8 @@ def exact_parts(game: Game, quiet: Rows, loud: Rows) -> Iterator[Finding]:
     exact = (wobble <= limit) & (gap > limit)
     for name in dict.fromkeys(quiet.column(int(i)) for i in np.flatnonzero(exact)):
         if name == BAD:
-            cause = "NaN or infinity appears in one world only"
-        elif name.startswith("difference"):
+            cause = "entries are missing or not finite in one world only"
+        elif name.startswith(DIFFERENCE):
             cause = f"noise repeats over rounds in '{name.partition(': ')[2]}'"
         elif _silent(game, name) and np.abs(a[:, quiet.fields[name]]).max() > 0:
             cause = f"noise repeats: '{name}' has the same in every release"
@@ -43,8 +44,8 @@ def exact_parts(game: Game, quiet: Rows, loud: Rows) -> Iterator[Finding]:
         yield Finding(
             cause,
             f"{game.name}: {a[0, index]:.6g} without and {b[0, index]:.6g} with it, in each of "
-            f"{len(a)} releases of either world; noise in fewer than one of them would look so too",
-            refutes=True,
+            f"{len(a)} releases of either world",
+            bare=True,
         )
 
 
@@ -55,7 +56,9 @@ def _silent(game: Game, name: str) -> bool:
 
 
 def repeats(game: Game, quiet: Rows, loud: Rows) -> Iterator[Finding]:
-    """Releases that have noise, but the same noise again."""
+    """Releases that have noise, but the same noise again: as discrete noise of few values does, so
+    that it is a note.
+    """
     values = quiet.values
     noisy = np.ptp(values, axis=0) > 0
     if noisy.sum() < 2:
@@ -66,7 +69,6 @@ def repeats(game: Game, quiet: Rows, loud: Rows) -> Iterator[Finding]:
         yield Finding(
             "noise repeats",
             f"{game.name}: {len(values)} releases have {different} different values",
-            refutes=True,
         )
 
 
@@ -76,8 +78,6 @@ def sizes(game: Game, quiet: Rows, loud: Rows) -> Iterator[Finding]:
     An F test of the variance in every column, corrected for their number. It names, it does not
     refute: how much the size tells is bounded by the games themselves.
     """
-    if quiet.values.shape[1] != loud.values.shape[1]:
-        return
     a, b = quiet.values.var(0, ddof=1), loud.values.var(0, ddof=1)
     noisy = np.minimum(a, b) > (ROUNDING * np.abs(quiet.values).max(0)) ** 2
     if not noisy.any():
@@ -92,5 +92,4 @@ def sizes(game: Game, quiet: Rows, loud: Rows) -> Iterator[Finding]:
             "the noise differs between neighbours",
             f"{game.name}: standard deviation of '{name}' {np.sqrt(a[noisy][at]):.4g} without and "
             f"{np.sqrt(b[noisy][at]):.4g} with it",
-            refutes=False,
         )

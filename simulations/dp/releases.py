@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
+from zlib import crc32
 
 import numpy as np
 
@@ -10,7 +11,8 @@ from fedpriv.simulations.dp.worlds import World
 
 Release = Mapping[str, Any]  # arrays and figures by name
 Session = Callable[[World, int], Release]  # a world and the number of the round in
-BAD = "entries that are not finite"
+DIFFERENCE = "difference of rounds: "
+BAD = "entries that are missing or not finite"
 
 
 class Mechanism(Protocol):
@@ -41,40 +43,65 @@ class Rows:
         """The name of what a column is part of."""
         return next(k for k, part in self.fields.items() if part.start <= index < part.stop)
 
+    @property
+    def layout(self) -> dict[str, int]:
+        """How many entries each part of a release has."""
+        own = {k: part.stop - part.start for k, part in self.fields.items() if k != BAD}
+        return {k: size for k, size in own.items() if not k.startswith(DIFFERENCE)}
 
-def flattened(release: Release, prefix: str) -> dict[str, np.ndarray]:
-    return {
-        prefix + name: np.asarray(value, dtype=np.float64).ravel()
-        for name, value in release.items()
-        if not isinstance(value, str | bytes)
-    }
+
+def number(value: Any) -> np.ndarray:
+    """Any part of a release as numbers; text by its checksum."""
+    if isinstance(value, str | bytes):
+        value = crc32(value.encode() if isinstance(value, str) else value)
+    return np.asarray(value, dtype=np.float64).ravel()
 
 
 def drawn(
-    mechanism: Mechanism, worlds: Sequence[World], count: int, public: frozenset[str] = frozenset()
+    mechanism: Mechanism,
+    worlds: Sequence[World],
+    count: int,
+    public: frozenset[str] = frozenset(),
+    layout: Mapping[str, int] | None = None,
 ) -> Rows:
     """`count` sessions of a mechanism; of a session with two rounds also their difference.
 
-    `public` names what the owner has declared public.
+    `public` names what the owner has declared public. `layout` says which parts are wanted, in this
+    order; a part that a release lacks is NaN. Without it, all parts that came are taken.
     """
     many = getattr(mechanism, "many", None)
     if many is not None and len(worlds) == 1:
         return rows_of({k: v.reshape(count, -1) for k, v in many(worlds[0], count).items()})
-    columns: dict[str, list[np.ndarray]] = {}
+    releases: list[dict[str, np.ndarray]] = []
     for _ in range(count):
-        session = mechanism.session()
-        for number, world in enumerate(worlds, 1):
-            prefix = f"round {number}: " if len(worlds) > 1 else ""
-            for name, value in flattened(session(world, number), prefix).items():
-                if name.removeprefix(prefix) not in public:
-                    columns.setdefault(name, []).append(value)
-    kept = {k: np.stack(v) for k, v in columns.items() if len(v) == count}
+        session, found = mechanism.session(), {}
+        for turn, world in enumerate(worlds, 1):
+            prefix = f"round {turn}: " if len(worlds) > 1 else ""
+            for name, value in session(world, turn).items():
+                if name not in public:
+                    found[prefix + name] = number(value)
+        releases.append(found)
+    sizes = layout if layout is not None else layout_of(releases)
+    missing = {name: np.full(size, np.nan) for name, size in sizes.items()}
+    kept = {}
+    for name, size in sizes.items():
+        parts = [one.get(name, missing[name]) for one in releases]
+        kept[name] = np.stack([p if p.size == size else missing[name] for p in parts])
     if len(worlds) > 1:
-        for name in [k for k in kept if k.startswith("round 1: ")]:
-            first, second = kept[name], kept.get("round 2: " + name.removeprefix("round 1: "))
+        for name in [k.removeprefix("round 1: ") for k in kept if k.startswith("round 1: ")]:
+            first, second = kept[f"round 1: {name}"], kept.get(f"round 2: {name}")
             if second is not None and second.shape == first.shape:
-                kept[f"difference of rounds: {name.removeprefix('round 1: ')}"] = first - second
+                kept[DIFFERENCE + name] = first - second
     return rows_of(kept)
+
+
+def layout_of(releases: Sequence[Mapping[str, np.ndarray]]) -> dict[str, int]:
+    """The parts of all releases, each with the size that it had first."""
+    found: dict[str, int] = {}
+    for release in releases:
+        for name, value in release.items():
+            found.setdefault(name, value.size)
+    return found
 
 
 def rows_of(columns: Mapping[str, np.ndarray]) -> Rows:

@@ -1,40 +1,38 @@
-"""A federation with canaries, trained once: ε from below, from updates and from the last model."""
+"""A federation with canaries, trained once: ε from below, from updates and from the last model.
 
-import json
+A second training without noise is the attack's own control. An attack that cannot see canaries even
+there says nothing about the noise.
+"""
+
 import math
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import torch
 from rich.console import Console
 from scipy.stats import chi2
 
 from fedpriv.errors import BadInput
 from fedpriv.evidence.folder import load_folder
 from fedpriv.evidence.observation import Observation
-from fedpriv.files import write_text
 from fedpriv.runfolder import RunFolder, new_folder
-from fedpriv.scenario import Scenario, from_tables, merged, read
-from fedpriv.scenario.built import dataset_of, first_state, model_of
-from fedpriv.simulations.dp import watching, worst_case
+from fedpriv.scenario import Scenario, read
+from fedpriv.scenario.built import dataset_of, model_of
+from fedpriv.simulations.dp import watching
+from fedpriv.simulations.dp.accounting import exact
+from fedpriv.simulations.dp.audits import Scores, audit_of, noiseless
 from fedpriv.simulations.dp.bounds import gaussian_epsilon, moment_shift, why_not_gaussian
-from fedpriv.simulations.dp.canaries import HERE, base_of, drawn_canaries
 from fedpriv.simulations.dp.checks import account_of
 from fedpriv.simulations.dp.examine import Tell
 from fedpriv.simulations.dp.findings import FALSE_REFUTATION, Bound, Claim, Examination, Finding
 from fedpriv.simulations.dp.one_run import Guesses, one_run, one_run_fdp
-from fedpriv.simulations.dp.worst_case import HERE as WORST
-from fedpriv.strategies.catalogue import row_of
 
 GUESSED = (0.05, 0.25)  # shares of the canaries that are guessed to be in
-FILE = "verify-dp.json"
-ALONG, CHANGES = "updates, along the canary", "updates, their changes over rounds"
-LOSS, ENTRY = "last model, loss of the canary", "last model, entry of the canary"
-Scores = dict[str, np.ndarray]
+SEEN = 1.0  # the ε that an attack must find without noise
 ASSUMES = "Gaussian scores, independent of each other"
 
 
@@ -48,50 +46,17 @@ class Result:
     @property
     def lines(self) -> list[str]:
         facts = self.facts
+        places = facts["places"]
         return [
-            f"{facts['canaries']} canaries ({facts['inside']} in) beside {facts['samples']} "
-            f"samples: the last model has an accuracy of {facts['accuracy']:.1%} with them.",
-            f"claimed: {self.examination.claim}; empirical from updates "
-            f"{facts['from-updates']:.3g}, from the last model {facts['from-model']:.3g}.",
+            f"{facts['canaries']} canaries beside {facts['samples']} samples: the last model has "
+            f"an accuracy of {facts['accuracy']:.1%} with them.",
+            f"claimed: {self.examination.claim}",
+            *(
+                f"empirical from {place}: at least {found['epsilon']:.3g}; its control without "
+                f"noise: {found['control']:.3g}{'' if found['sees'] else ', so it sees nothing'}."
+                for place, found in places.items()
+            ),
         ]
-
-
-def canaried(scenario: Scenario, count: int, kind: str) -> Scenario:
-    """The scenario with canaries among its clients' samples, and every update recorded."""
-    if row_of(scenario).reply != "update":
-        raise BadInput(
-            f"Strategy '{scenario.federation.strategy}' shares no updates; canaries need them."
-        )
-    clip = account_of(scenario, 1).clip
-    if kind == "gradient":
-        plain_sgd = scenario.training.optimiser == "sgd" and not scenario.training.momentum
-        if not plain_sgd or scenario.training.weight_decay:
-            raise BadInput("Canaries of kind 'gradient' need SGD without momentum and decay.")
-    elif scenario.data.limit is not None or scenario.training.holdout:
-        raise BadInput("Canaries cannot be told apart from others under data.limit or holdout.")
-    options = {
-        "base": scenario.data.name,
-        "count": count,
-        "kind": kind,
-        "clients": scenario.federation.clients,
-        "draw": scenario.seed,
-        "options": json.dumps(dict(scenario.data.options), sort_keys=True),
-    }
-    data = {"name": f"{HERE}:with_canaries", "partition": "natural", "options": options}
-    tables = scenario.plain()
-    if kind == "gradient":
-        own = {"count": count, "clients": scenario.federation.clients, "draw": scenario.seed}
-        tables["plugins"] = [
-            *tables["plugins"],
-            {"name": f"{WORST}:GradientCanaries", "max-grad-norm": clip, **own},
-        ]
-    else:
-        tables["data"] = data
-    tables |= {"name": f"verify-{scenario.name}", "keep-truth": False}
-    tables["attacks"] = [{"name": "dlg", "rounds": "all"}]  # records every update; none is attacked
-    for unused in ("gate", "variants", "defences", "sweep", "malicious"):
-        tables.pop(unused, None)
-    return from_tables(merged(tables, {"federation": {"backend": "inline"}}))
 
 
 def run_checked(
@@ -102,50 +67,92 @@ def run_checked(
     delta: float,
     canaries: int,
     kind: str,
+    unit: str = "sample",
     folder: Path | None = None,
     tell: Tell = lambda line: None,
 ) -> Result:
     """Train once with canaries, then judge every score that an attacker could make of it."""
+    begun = time.monotonic()
+    plain = read(name, settings)
+    audit = audit_of(plain, canaries, kind, unit)
+    place = RunFolder(folder) if folder else new_folder(audit.scenario.name)
+    trained(audit.scenario, place)
+    records = place.rounds()
+    claim = claim_of(plain, records, epsilon, delta, unit)
+    tell(f"trained in {time.monotonic() - begun:.0f} s; scoring canaries")
+    evidence = updates_in(place)
+    result = Examination(plain.name, claim)
+    if unit == "sample":
+        result.findings += list(repeated_noise(audit.scenario, evidence, len(records)))
+    judge(audit.scored(place, evidence), result)
+    tell("the same without noise: the attack's own control")
+    control = Examination("control", claim)
+    with TemporaryDirectory() as path:
+        second = RunFolder(Path(path) / "control")
+        trained(noiseless(audit.scenario), second)
+        judge(audit.scored(second, updates_in(second)), control)
+    places = compared(result, control)
+    result.draws, result.seconds = canaries, time.monotonic() - begun
+    facts = {
+        "canaries": canaries,
+        "samples": len(dataset_of(plain).y_train),
+        "kind": kind if unit == "sample" else "client",
+        "accuracy": records[-1]["accuracy"],
+        "places": places,
+        "folder": str(place.path),
+    }
+    place.write_verified("run", result.plain() | facts)
+    return Result(result, facts)
+
+
+def trained(scenario: Scenario, place: RunFolder) -> None:
     from fedpriv.simulations.federation.progress import PlainLines
     from fedpriv.simulations.federation.run import simulate
 
-    begun = time.monotonic()
-    plain = read(name, settings)
-    account_of(plain, plain.federation.rounds)  # a scenario without dp claims nothing
-    scenario = canaried(plain, canaries, kind)
-    place = RunFolder(folder) if folder else new_folder(scenario.name)
     simulate(scenario, place, PlainLines(Console(stderr=True)))
-    records = place.rounds()
-    value = epsilon if epsilon is not None else records[-1].get("train-epsilon")
+
+
+def claim_of(
+    plain: Scenario,
+    records: list[dict[str, Any]],
+    epsilon: float | None,
+    delta: float,
+    unit: str,
+) -> Claim:
+    """What is claimed: by hand, by the run itself, or by the account of its settings."""
+    last = records[-1]
+    if unit == "client":
+        value = epsilon if epsilon is not None else last.get("user-epsilon")
+        if value is None:
+            raise BadInput(
+                f"The strategy '{plain.federation.strategy}' reports no ε; give --epsilon."
+            )
+        own = last.get("user-privacy", {}).get("delta", delta)
+        return Claim(float(value), own if epsilon is None else delta, "client")
+    value = epsilon if epsilon is not None else last.get("train-epsilon")
     if value is None:
-        raise BadInput(f"The run in '{place.path}' reports no ε; give --epsilon.")
-    tell(f"trained in {time.monotonic() - begun:.0f} s; scoring canaries")
-    evidence = updates_in(place)
-    if kind == "gradient":
-        scores, inside = scored_entries(scenario, place, evidence, canaries)
-    else:
-        scores, inside = scored_samples(plain, scenario, place, evidence, canaries, kind)
-    result = Examination(plain.name, Claim(float(value), delta, "sample"))
-    result.findings += list(repeated_noise(scenario, evidence, len(records)))
-    judge(scores, inside, result)
-    result.draws, result.seconds = canaries, time.monotonic() - begun
+        account = account_of(plain, len(records))
+        return Claim(exact(account)[1], account.delta, "sample")
+    return Claim(float(value), delta, "sample")
 
-    def best(where: str) -> float:
-        found = [b.epsilon for b in result.bounds if b.score.startswith(where)]
-        return max(found, default=0.0)
 
-    facts = {
-        "canaries": canaries,
-        "inside": int(inside.sum()),
-        "samples": len(dataset_of(plain).y_train),
-        "kind": kind,
-        "accuracy": records[-1]["accuracy"],
-        "from-updates": best("updates"),
-        "from-model": best("last model"),
-        "folder": str(place.path),
-    }
-    write_text(place.path / FILE, json.dumps(result.plain() | facts, indent=1))
-    return Result(result, facts)
+def compared(result: Examination, control: Examination) -> dict[str, dict[str, Any]]:
+    """What was found from each place beside its control; no place that sees is no answer."""
+
+    def best(found: Examination, where: str) -> float:
+        return max((b.epsilon for b in found.bounds if b.score.startswith(where)), default=0.0)
+
+    places: dict[str, dict[str, Any]] = {}
+    for where in dict.fromkeys(bound.score.partition(",")[0] for bound in result.bounds):
+        seen = best(control, where)
+        places[where] = {"epsilon": best(result, where), "control": seen, "sees": seen >= SEEN}
+    if not any(found["sees"] for found in places.values()):
+        most = max((found["control"] for found in places.values()), default=0.0)
+        result.failed_control = (
+            f"the attack fails its own control: without noise it finds ε ≥ {most:.3g} only, and "
+            f"{SEEN:g} is asked for. Take more canaries, more rounds, or --kind gradient"
+        )
+    return places
 
 
 def updates_in(place: RunFolder) -> list[Observation]:
@@ -155,46 +162,19 @@ def updates_in(place: RunFolder) -> list[Observation]:
     return [seen for seen in evidence if isinstance(seen, Observation)]
 
 
-def scored_samples(
-    plain: Scenario,
-    scenario: Scenario,
-    place: RunFolder,
-    updates: list[Observation],
-    count: int,
-    kind: str,
-) -> tuple[Scores, np.ndarray]:
-    """The scores of canary samples, by who makes them; and which canaries were in."""
-    base = base_of(plain.data.name, json.dumps(dict(plain.data.options), sort_keys=True), None)
-    drawn = drawn_canaries(base, count, kind, plain.federation.clients, plain.seed)
-    model, x = model_of(scenario), base.normalised(drawn.x)
-    along, changes = watching.from_updates(model, updates, x, drawn.y, drawn.owner)
-    last = watching.from_model(model, first_state(scenario), place.checkpoint_state(), x, drawn.y)
-    found = {ALONG: along, CHANGES: changes, LOSS: last}
-    return {k: v.double().numpy() for k, v in found.items()}, drawn.inside.numpy()
+def judge(scores: Scores, result: Examination) -> None:
+    """Bounds of every score; how many canaries are guessed is fixed beforehand.
 
-
-def scored_entries(
-    scenario: Scenario, place: RunFolder, updates: list[Observation], count: int
-) -> tuple[Scores, np.ndarray]:
-    """The same for canaries that are one entry of the model each."""
-    names = [name for name, _ in model_of(scenario).named_parameters()]
-    first, last = first_state(scenario), place.checkpoint_state()
-    change = torch.cat([(first[name] - last[name]).flatten() for name in names])
-    clients, seed = scenario.federation.clients, scenario.seed
-    drawn = worst_case.drawn_entries(len(change), count, clients, seed)
-    along, changes = worst_case.scores(updates, names, drawn)
-    found = {ALONG: along, CHANGES: changes, ENTRY: change[drawn.entry]}
-    return {k: v.double().numpy() for k, v in found.items()}, drawn.inside.numpy()
-
-
-def judge(scores: Scores, inside: np.ndarray, result: Examination) -> None:
-    """Bounds of every score; how many canaries are guessed is fixed beforehand."""
-    each = 2 * len(GUESSED) + 1
-    result.tests += each * len(scores)
+    Counting right guesses needs canaries that are in or out by a coin. Canary clients are all in:
+    their scores are compared with those of absent ones by moments alone.
+    """
+    coin = result.claim.unit == "sample"
+    each = 2 * len(GUESSED) * coin + 1
+    result.tests += each * len(scores) + 1  # one for noise that repeats
     level, delta = FALSE_REFUTATION / result.tests, result.claim.delta
-    for name, values in scores.items():
-        a, b = values[inside], values[~inside]
-        for share in GUESSED:
+    for name, (a, b) in scores.items():
+        values = np.concatenate([a, b])
+        for share in GUESSED if coin else ():
             threshold = float(np.quantile(values, 1 - share))
             guesses = Guesses.at(threshold, a, b)
             game = f"{guesses.right} of {guesses.made} guesses right"
@@ -223,7 +203,7 @@ def repeated_noise(
     """
     training = scenario.training
     if training.optimiser != "sgd" or training.schedule_rounds:
-        return
+        return  # Adam rescales noise, and a schedule changes its size
     account = account_of(scenario, rounds)
     variance = 2 * account.steps * (training.lr * account.noise / training.batch_size) ** 2
     for client, (square, size) in watching.shortest_difference(

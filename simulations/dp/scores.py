@@ -8,13 +8,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import betainccinv, ndtri
 
-from fedpriv.simulations.dp.bounds import Errors, Scores, counted, gdp_shift
+from fedpriv.simulations.dp.bounds import Errors, Scores
 from fedpriv.simulations.dp.releases import Rows
 from fedpriv.simulations.dp.worlds import Update
 
 THRESHOLDS = 200
 SEEN = 4.0  # standard errors from which a column's difference is believed
+ROUNDING = 1e-7  # of a column's largest value: what varies less is taken for rounding
+RIDGE = 1e-9  # of the variance of a column, where columns vary together
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,9 @@ class Score:
 
 
 def candidates(quiet: Rows, loud: Rows, canary: Update) -> Iterator[Score]:
-    """Ways to look at a release: along the canary, along what differed, by its size."""
+    """Ways to look at a release: along the canary, along what differed, by its size and by values
+    that come again.
+    """
     a, b = quiet.values, loud.values
     known = _known(quiet, loud, canary)
     if known.any():
@@ -49,6 +54,58 @@ def candidates(quiet: Rows, loud: Rows, canary: Update) -> Iterator[Score]:
 
         sign = 1.0 if size(b).mean() >= size(a).mean() else -1.0
         yield Score("by the size of the noise", lambda values: sign * size(values))
+        towards = np.where(shift[noisy] < 0, -1.0, 1.0) / scale
+
+        def largest(values: np.ndarray) -> Scores:
+            found: Scores = ((values[:, noisy] - centre) * towards).max(1)
+            return found
+
+        yield Score("by its largest entry", largest)
+    yield _along("along what differs, noise taken together", _fisher(a, b), a, b)
+    again = _values_again(a, b)
+    if again is not None:
+        yield again
+
+
+def _fisher(quiet: np.ndarray, loud: np.ndarray) -> np.ndarray:
+    """(D,): Fisher's discriminant. It finds differences of entries that share their noise."""
+    pooled = np.concatenate([quiet - quiet.mean(0), loud - loud.mean(0)])
+    top = np.maximum(np.abs(quiet).max(0), np.abs(loud).max(0))
+    scale = pooled.std(0) + ROUNDING * top
+    scale[scale == 0] = 1.0
+    pooled /= scale
+    together = pooled.T @ pooled / len(pooled) + RIDGE * np.eye(pooled.shape[1])
+    weights: np.ndarray = np.linalg.solve(together, (loud.mean(0) - quiet.mean(0)) / scale) / scale
+    return weights
+
+
+def _values_again(quiet: np.ndarray, loud: np.ndarray) -> Score | None:
+    """The logarithm of how much more often the very values of a release came with the canary.
+
+    Noise that has a density never comes again. Noise that is left out, cut, rounded or drawn from
+    a short seed does, and so does a part without noise.
+    """
+    tables: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    for column in range(quiet.shape[1]):
+        both = np.concatenate([quiet[:, column], loud[:, column]])
+        seen, place = np.unique(both, return_inverse=True)
+        without = np.bincount(place[: len(quiet)], minlength=len(seen))
+        with_it = np.bincount(place[len(quiet) :], minlength=len(seen))
+        again = without + with_it > 1
+        worth = np.log((with_it + 0.5) / (without + 0.5))
+        if (worth[again] != 0).any():
+            tables[column] = seen[again], worth[again]
+    if not tables:
+        return None
+
+    def again_in(values: np.ndarray) -> Scores:
+        total = np.zeros(len(values))
+        for column, (seen, worth) in tables.items():
+            at = np.searchsorted(seen, values[:, column]).clip(max=len(seen) - 1)
+            total += np.where(seen[at] == values[:, column], worth[at], 0.0)
+        return total
+
+    return Score("by values that come again", again_in)
 
 
 def _known(quiet: Rows, loud: Rows, canary: Update) -> np.ndarray:
@@ -102,21 +159,47 @@ def grid(quiet: Scores, loud: Scores) -> np.ndarray:
     return np.unique(np.append(ends, middle))
 
 
+def _rates(
+    threshold: np.ndarray, inside: Scores, outside: Scores, significance: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """`Errors.rates` at many thresholds at once."""
+    missed = np.searchsorted(np.sort(inside), threshold, "left")
+    alarms = len(outside) - np.searchsorted(np.sort(outside), threshold, "left")
+    found = []
+    for count, total in ((alarms, len(outside)), (missed, len(inside))):
+        some = np.minimum(count, total - 1)
+        most = betainccinv(some + 1.0, total - some, significance / 2)
+        found.append(np.where(count >= total, 1.0, most))
+    return found[0], found[1]
+
+
 def best_counted(
     score: Score, quiet: Scores, loud: Scores, significance: float, delta: float
 ) -> tuple[float, Rule]:
     """The rule with the highest bound by counting on these draws."""
-    rules = [Rule(score, t, reverse) for t in grid(quiet, loud) for reverse in (False, True)]
-    bounds = [counted(rule.errors(quiet, loud), significance, delta) for rule in rules]
-    best = int(np.argmax(bounds))
-    return bounds[best], rules[best]
+    thresholds = grid(quiet, loud)
+    best = (0.0, Rule(score, float(thresholds[-1])))
+    for reverse in (False, True):
+        ends = -thresholds if reverse else thresholds
+        sides = (-quiet, -loud) if reverse else (loud, quiet)
+        fpr, fnr = _rates(ends, *sides, significance)
+        bounds = np.log(np.maximum(1 - fnr - delta, 1e-300) / fpr)
+        at = int(np.argmax(bounds))
+        best = max(
+            best,
+            (float(bounds[at]), Rule(score, float(thresholds[at]), reverse)),
+            key=lambda pair: pair[0],
+        )
+    return best
 
 
 def best_gaussian(
     score: Score, quiet: Scores, loud: Scores, significance: float
 ) -> tuple[float, Rule]:
     """The rule with the highest Gaussian shift on these draws."""
-    rules = [Rule(score, t) for t in grid(quiet, loud)]
-    shifts = [gdp_shift(rule.errors(quiet, loud), significance) for rule in rules]
-    best = int(np.argmax(shifts))
-    return shifts[best], rules[best]
+    thresholds = grid(quiet, loud)
+    fpr, fnr = _rates(thresholds, loud, quiet, significance)
+    with np.errstate(invalid="ignore"):
+        shifts = np.where(np.maximum(fpr, fnr) < 1, -ndtri(fpr) - ndtri(fnr), 0.0)
+    at = int(np.argmax(shifts))
+    return float(shifts[at]), Rule(score, float(thresholds[at]))

@@ -1,11 +1,13 @@
 """Scores of canaries: how much a curious server, or an owner of the last model, believes in each.
 
-From updates: the part of a client's updates that lies along the canary's own gradient, summed over
-rounds (arXiv 2305.08846, sect. 6; for clients arXiv 2302.03098). From the last model: by how much
-training lowered the loss of the canary.
+From updates: how much of the canary's own clipped gradient is in a client's update, summed over
+rounds (arXiv 2305.08846, sect. 6). Gradients of samples resemble each other, so that all canaries
+of a client, and samples that nobody trained on, are explained together. From the last model: by how
+much training lowered the loss of the canary.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -15,10 +17,27 @@ from fedpriv.evidence.observation import Observation
 from fedpriv.state import State
 
 CHUNK = 100
+LEAST_RIDGE = 1e-3  # without noise, gradients are still no exact sum
 
 
-def directions(model: nn.Module, state: State, x: Tensor, y: Tensor) -> Tensor:
-    """(m, P): each sample's gradient at a model, of norm 1."""
+@dataclass(frozen=True)
+class Steps:
+    """What everybody knows of the training: the clip norm, and what scales a sum of gradients."""
+
+    clip: float
+    noise: float  # on the sum of an update's steps, in clip norms
+    count: int  # steps of one update
+    rate: float  # with which a step takes a sample
+    each: Callable[[int], float]  # round -> by how much one gradient of a sum moves a weight
+
+    @property
+    def ridge(self) -> float:
+        """The variance of the noise over that of a canary's part, which is in by a coin."""
+        return max(LEAST_RIDGE, self.noise**2 / (self.rate * self.count / 2))
+
+
+def gradients(model: nn.Module, state: State, x: Tensor, y: Tensor, clip: float) -> Tensor:
+    """(m, P): each sample's gradient at a model, clipped, in clip norms."""
     names = [name for name, _ in model.named_parameters()]
     fixed = {k: v for k, v in state.items() if k not in names}
 
@@ -32,8 +51,15 @@ def directions(model: nn.Module, state: State, x: Tensor, y: Tensor) -> Tensor:
     for start in range(0, len(x), CHUNK):
         part = each(parameters, x[start : start + CHUNK], y[start : start + CHUNK])
         flat = torch.cat([part[name].flatten(1) for name in names], dim=1)
-        found.append(flat / flat.norm(dim=1, keepdim=True).clamp_min(1e-12))
+        found.append(flat / flat.norm(dim=1, keepdim=True).clamp_min(clip))
     return torch.cat(found)
+
+
+def parts_of(update: Tensor, rows: Tensor, ridge: float) -> Tensor:
+    """(m,): how often each row is in the sum `update`, by ridge regression on all rows."""
+    together = (rows @ rows.T).double()
+    together += ridge * torch.eye(len(rows), dtype=torch.float64)
+    return torch.linalg.solve(together, (rows @ update).double()).float()
 
 
 def moved(seen: Observation, names: Sequence[str]) -> Tensor:
@@ -42,41 +68,40 @@ def moved(seen: Observation, names: Sequence[str]) -> Tensor:
 
 
 def from_updates(
-    model: nn.Module, evidence: Sequence[Observation], x: Tensor, y: Tensor, owner: Tensor
+    model: nn.Module,
+    evidence: Sequence[Observation],
+    canaries: tuple[Tensor, Tensor, Tensor],
+    beside: tuple[Tensor, Tensor],
+    steps: Steps,
 ) -> tuple[Tensor, Tensor]:
-    """Two scores of each canary (m,): along its owner's updates, and along their changes from
+    """Two scores of each canary (m,): its part in its owner's updates, and in their changes from
     round to round.
 
+    `canaries` are samples, labels and owners; `beside` samples and labels that nobody trained on.
     The second score sees through noise that is the same in every round.
     """
+    x, y, owner = canaries
     names = [name for name, _ in model.named_parameters()]
     model.eval()
     rounds: dict[int, dict[int, Observation]] = {}
     for seen in evidence:
         rounds.setdefault(int(seen.round), {})[int(seen.node)] = seen
-    clients = sorted({int(seen.node) for seen in evidence})
-    updates: dict[int, list[Tensor]] = {client: [] for client in clients}
-    towards: dict[int, list[Tensor]] = {client: [] for client in clients}
-    for _, asked in sorted(rounds.items()):
-        all_moved = {client: moved(seen, names) for client, seen in asked.items()}
-        total = torch.stack([*all_moved.values()]).sum(0)
-        each = directions(model, next(iter(asked.values())).sent, x, y)
-        for client, update in all_moved.items():
-            # What everybody learned says nothing of a canary: the mean of the others is taken off.
-            others = (total - update) / max(1, len(asked) - 1)
-            updates[client].append(update - others if len(asked) > 1 else update)
-            towards[client].append(each[owner == client])
-    plain, changes = torch.zeros(len(x)), torch.zeros(len(x))
-    for client in clients:
-        mine = owner == client
-        if not mine.any():
-            continue
-        mean = torch.stack(updates[client]).mean(0)
-        middle = torch.stack(towards[client]).mean(0)
-        for update, own in zip(updates[client], towards[client], strict=True):
-            plain[mine] += own @ update
-            changes[mine] += (own - middle) @ (update - mean)
-    return plain, changes
+    along, changes = torch.zeros(len(x)), torch.zeros(len(x))
+    before: dict[int, Tensor] = {}
+    for number, asked in sorted(rounds.items()):
+        sent = next(iter(asked.values())).sent
+        own = gradients(model, sent, x, y, steps.clip)
+        others = gradients(model, sent, *beside, steps.clip)
+        for client, seen in asked.items():
+            update = moved(seen, names) / (steps.each(number) * steps.clip)
+            mine = owner == client
+            rows, count = torch.cat([own[mine], others]), int(mine.sum())
+            along[mine] += parts_of(update, rows, steps.ridge)[:count]
+            if client in before:
+                gap = parts_of(update - before[client], rows, LEAST_RIDGE)[:count]
+                changes[mine] += gap**2
+            before[client] = update
+    return along, changes
 
 
 def from_model(model: nn.Module, first: State, last: State, x: Tensor, y: Tensor) -> Tensor:

@@ -65,6 +65,13 @@ def canary(buffers: bool = False) -> Update:
     return found
 
 
+def one_entry() -> Update:
+    """A direction of norm 1 that is a single weight."""
+    found = nothing()
+    found["weight"][0, 0] = 1.0
+    return found
+
+
 def times(update: Update, factor: float) -> Update:
     return {k: (v * factor).astype(v.dtype) for k, v in update.items()}
 
@@ -86,6 +93,13 @@ def one_update(clip: float, unit: Unit, neighbours: Neighbours, zero: float) -> 
         replace(world, updates=(opposite,)),
         replace(world, updates=(far,)),
         direction,
+    )
+    single = one_entry()
+    yield _game(
+        "a canary in one entry",
+        replace(world, updates=(times(single, -clip if neighbours == "replace" else zero * clip),)),
+        replace(world, updates=(times(single, clip),)),
+        single,
     )
     behind = replace(world, start=times(direction, -clip))
     yield _game(

@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from scipy.stats import binom
 from torch import Tensor
 
 from fedpriv.clients.job import Job
 from fedpriv.clients.plugin import PrivacyPlugin
 from fedpriv.evidence.observation import Observation
 from fedpriv.rng import generator
+from fedpriv.simulations.dp.watching import LEAST_RIDGE, Steps
 from fedpriv.state import State
 
 HERE = "fedpriv.simulations.dp.worst_case"
@@ -62,20 +64,37 @@ class GradientCanaries(PrivacyPlugin):
         return {**update, **changed}
 
 
-def scores(evidence: Sequence[Observation], names: Sequence[str], found: Entries) -> Tensor:
-    """(2, m): the entry in the owner's updates less that of the others, and how it changes."""
+def scores(
+    evidence: Sequence[Observation], names: Sequence[str], found: Entries, steps: Steps
+) -> Tensor:
+    """(3, m): the canary's entry in the owner's updates less that of the others, summed; how it
+    changes from round to round; and the logarithm of how likely it is with the canary in.
+    """
     rounds: dict[int, dict[int, Tensor]] = {}
     for seen in evidence:
         flat = -torch.cat([seen.delta[name].flatten() for name in names])
         rounds.setdefault(int(seen.round), {})[int(seen.node)] = flat[found.entry]
-    rows = []
-    for _, asked in sorted(rounds.items()):
+    rows, ratios = [], []
+    for number, asked in sorted(rounds.items()):
         total = torch.stack([*asked.values()]).sum(0)
-        row = torch.zeros(len(found.entry))
+        row, others = torch.zeros(len(found.entry)), max(1, len(asked) - 1)
         for client, own in asked.items():
-            others = (total - own) / max(1, len(asked) - 1)
             mine = found.owner == client
-            row[mine] = (own - others)[mine]
+            row[mine] = (own - (total - own) / others)[mine]
+        row /= steps.each(number) * steps.clip
         rows.append(row)
+        ratios.append(log_ratio(row, steps, steps.noise**2 * (1 + 1 / others)))
     table = torch.stack(rows)
-    return torch.stack([table.sum(0), ((table - table.mean(0)) ** 2).sum(0)])
+    changes = ((table - table.mean(0)) ** 2).sum(0)
+    return torch.stack([table.sum(0), changes, torch.stack(ratios).sum(0)])
+
+
+def log_ratio(value: Tensor, steps: Steps, variance: float) -> Tensor:
+    """log of N(k, v) over N(0, v) at `value`, where k is how many of the steps took the canary.
+
+    A step takes it with the sampling rate. The sum of entries would lose what single rounds show.
+    """
+    taken = torch.arange(steps.count + 1, dtype=torch.float64)
+    chance = torch.from_numpy(binom.logpmf(taken.numpy(), steps.count, steps.rate))
+    less = (2 * taken * value.double()[:, None] - taken**2) / (2 * max(variance, LEAST_RIDGE))
+    return torch.logsumexp(chance + less, dim=1).float()

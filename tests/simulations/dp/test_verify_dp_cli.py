@@ -1,0 +1,127 @@
+"""`fedpriv verify-dp`: one command each for a Flower mod, a run folder and a run with canaries."""
+
+import json
+import sys
+
+import pytest
+
+from fedpriv.report.about_epsilon import epsilon_section
+from fedpriv.report.reading import read_material
+from fedpriv.runfolder import RunFolder
+from fedpriv.scenario import from_tables
+from fedpriv.simulations.cli import main
+
+PLAIN = {"lr": 0.1, "batch-size": 64, "local-steps": 1}
+
+
+@pytest.fixture
+def verify(monkeypatch, capsys):
+    """Run `fedpriv verify-dp … --json` in this process: exit code and what it found."""
+
+    def call(*arguments):
+        words = ["fedpriv", "verify-dp", *map(str, arguments), "--json"]
+        monkeypatch.setattr(sys, "argv", words)
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        out = capsys.readouterr().out
+        return code, json.loads(out) if out.startswith("{") else {}
+
+    return call
+
+
+@pytest.fixture
+def file(tmp_path, tiny):
+    def write(**sections):
+        path = tmp_path / "tiny.toml"
+        path.write_text(from_tables({**tiny.plain(), "training": PLAIN, **sections}).toml())
+        return path
+
+    return write
+
+
+def test_a_flower_mod_with_a_small_sensitivity_is_refuted(verify):
+    options = ("clipping_norm=1.0", "sensitivity=1e-4", "epsilon=10.0", "delta=1e-5")
+    settings = [word for option in options for word in ("--set", option)]
+    code, found = verify(
+        "mechanism", "flwr.clientapp.mod:LocalDpMod", *settings, "--epsilon", 10, "--draws", 200
+    )
+    assert code == 1 and found["answer"] == "refuted"
+    assert found["measured"]["epsilon-at-least"] > 1e7
+    assert "given Gaussian noise" in found["sentence"]
+
+
+def test_an_unknown_mechanism_is_bad_input(verify):
+    assert verify("mechanism", "gausian", "--epsilon", 1)[0] == 2
+
+
+def test_the_claim_of_a_run_folder_is_checked_and_shown_on_its_page(verify, file, tmp_path):
+    dp = [{"name": "dp", "noise-multiplier": 1.0, "samples": 128}]
+    monkey = file(plugins=dp)
+    from fedpriv.simulations.federation.run import simulate
+    from fedpriv.scenario import read
+    from fedpriv.simulations.federation.progress import PlainLines
+    from rich.console import Console
+
+    folder = RunFolder(tmp_path / "R")
+    simulate(read(str(monkey)), folder, PlainLines(Console(quiet=True)))
+    code, found = verify("claim", folder.path)
+    assert code == 0 and found["epsilon"]["low"] <= found["claimed"]["epsilon"]
+    assert verify("claim", folder.path, "--epsilon", 0.01)[0] == 1
+    (run,) = read_material([folder.path]).runs
+    section = epsilon_section(run)
+    ((how, unit, neighbours, delta, claimed, least, _, answer),) = section.tables[0].rows
+    assert (how, unit, neighbours, delta, claimed) == (
+        "on paper", "sample", "add-remove", "1e-05", "0.01",
+    )  # fmt: skip
+    assert float(least) > 0.01 and answer.text == "refuted"
+
+
+def test_a_run_with_canaries_has_a_control_and_ends_on_the_page(verify, file, tmp_path):
+    path = file(plugins=[{"name": "dp", "noise-multiplier": 2.0, "samples": 128}])
+    code, found = verify("run", path, "--canaries", 400, "--out", tmp_path / "R")
+    assert code == 0 and found["answer"] == "not refuted"
+    places = found["places"]
+    assert places["updates"]["sees"] and places["updates"]["control"] > 1
+    assert places["updates"]["epsilon"] < found["claimed"]["epsilon"]
+    (run,) = read_material([tmp_path / "R"]).runs
+    assert len(epsilon_section(run).tables[0].rows) == len(places)
+
+
+def test_an_attack_that_fails_its_control_decides_nothing(verify, file, tmp_path):
+    path = file(plugins=[{"name": "dp", "noise-multiplier": 2.0, "samples": 128}])
+    code, found = verify("run", path, "--canaries", 20, "--out", tmp_path / "R")
+    assert code == 4 and found["answer"] == "undecided"
+    assert "fails its own control" in found["sentence"]
+
+
+def test_noise_that_is_reused_is_refuted_by_the_account_of_the_run(verify, file, tmp_path):
+    plugin = {"name": "fedpriv.simulations.dp.reused:NoiseReused", "noise-multiplier": 1.0}
+    code, found = verify(
+        "run", file(plugins=[plugin]), "--canaries", 100, "--out", tmp_path / "R"
+    )
+    assert code == 1 and "noise repeats over rounds" in found["sentence"]
+    assert 0 < found["claimed"]["epsilon"] < 100
+
+
+@pytest.mark.parametrize(
+    "name, code", [("NoiseByRoot", 1), ("Faulty", 0)], ids=["too little noise", "sound"]
+)
+def test_canary_clients_tell_a_faulty_strategy_from_a_sound_one(verify, file, tmp_path, name, code):
+    path = file(
+        federation={
+            "clients": 4,
+            "rounds": 2,
+            "backend": "inline",
+            "strategy": f"fedpriv.simulations.dp.seeded_strategies:{name}",
+        },
+        strategy={"clients": 108, "noise-multiplier": 2.0},
+    )
+    answer, found = verify(
+        "run", path, "--unit", "client", "--canaries", 104, "--out", tmp_path / "R"
+    )
+    assert answer == code, found.get("sentence")
+    assert found["claimed"]["unit"] == "client"
+    assert found["places"]["every model"]["sees"]
