@@ -1,21 +1,26 @@
 """`fedpriv scenarios` and `fedpriv list`: everything that can be named, one line each."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 out = Console()
+
+
+def names_of(names: Iterable[str]) -> Column:
+    """A column in which no name is wrapped or cut, however narrow the screen is."""
+    return Column("name", no_wrap=True, min_width=max(map(len, names), default=4))
 
 
 def scenarios() -> None:
     """The scenarios that ship with fedpriv."""
     from fedpriv.scenario import builtin, tables_of
 
-    table = Table("name", "what it is", "paper", "profiles")
+    table = Table(names_of(builtin()), "what it is", "paper", "profiles")
     for name in builtin():
         tables = tables_of(name)
         table.add_row(
@@ -54,7 +59,7 @@ def listing(
     registry = known[kind]
     rows = {name: registry[name]} if name else dict(registry.items())
     besides = [f.name for f in fields(registry.row) if f.name not in ("build", "summary", "paper")]
-    table = Table("name", "what it is", "paper", *besides)
+    table = Table(names_of(rows), "what it is", "paper", *besides)
     for own, entry in rows.items():
         said = (spelled(getattr(entry, field)) for field in besides)
         table.add_row(own, entry.summary, entry.paper, *said)

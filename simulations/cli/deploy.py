@@ -61,7 +61,7 @@ def up(
     ] = False,
 ) -> None:
     """Start the SuperLink, the ServerApp executor and the clients."""
-    within("--patience", patience, 0, 86400)
+    within("--patience", patience, 1, 86400)
 
     def tell(line: str) -> None:
         err.print(line, highlight=False)

@@ -13,6 +13,7 @@ from worlds import UPDATES
 
 import fedpriv as package
 from fedpriv.clients.catalogue import PLUGINS
+from fedpriv.clients.protection.account import PublicCount
 from fedpriv.evidence.folder import load_folder
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables, merged
@@ -94,14 +95,16 @@ def test_an_exposed_round_has_the_noise_of_training():
     )
     setting = cells_of(scenario)[0].setting
     smallest = 64 // 2
-    noise, _, _ = PLUGINS.build("dp", {"epsilon": 2.0}).plan(setting.scenario, smallest)
+    dp = PLUGINS.build("dp", {"epsilon": 2.0})
+    count = PublicCount(smallest, dp.count_epsilon)
+    noise = dp.plan(setting.scenario, count).noise
     exposed = exposed_scenario(setting, sweep_of(scenario), 1)
     audited = cell_scenario(from_tables({**tables, "plugins": plugins}), Cell(3, 1), ())
     for one in (exposed, audited):
         (spec,) = one.plugins
         assert spec.options["noise-multiplier"] == pytest.approx(noise)
         assert "epsilon" not in spec.options
-    weak, _, _ = PLUGINS.build("dp", {"epsilon": 2.0}).plan(exposed, smallest)
+    weak = dp.plan(exposed, count).noise
     assert noise > 1.5 * weak  # what the same ε would ask of one round alone
 
 

@@ -1,5 +1,7 @@
 """A real client in this process: its own folder, terms and ledger, and a server that asks."""
 
+import json
+
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from fedpriv.clients.app import app
@@ -19,13 +21,22 @@ TERMS = 'tasks = ["synthetic"]\n'
 DP = '[[plugins]]\nname = "dp"\nnoise-multiplier = 1.0\nbudget = 2.5\n'
 
 
-def asked_for(**sections):
-    """The scenario of a server, with some sections its own."""
+def tables_of(**sections):
     merged = {
         key: {**TASK.get(key, {}), **value} if isinstance(value, dict) else value
         for key, value in sections.items()
     }
-    return from_tables({**TASK, **merged})
+    return {**TASK, **merged}
+
+
+def asked_for(**sections):
+    """The scenario of a server, with some sections its own."""
+    return from_tables(tables_of(**sections))
+
+
+def unchecked(**sections):
+    """The text that a server sends who does not check its own scenario."""
+    return json.dumps(tables_of(**sections))
 
 
 class RealClient:

@@ -22,7 +22,9 @@ def make_run(tmp_path: Path) -> MakeRun:
     def make(name: str = "plain", psnr: float = 30.0, **tables: Any) -> RunFolder:
         folder = RunFolder(tmp_path / name)
         attacks = [{"name": "dlg"}]
-        folder.start(from_tables({"name": name, "seed": 7, "attacks": attacks, **tables}))
+        folder.start(
+            from_tables({"name": folder.path.name, "seed": 7, "attacks": attacks, **tables})
+        )
         for number in (1, 2, 3):
             figures = {"accuracy": 0.3 * number, "loss": 1 / number, "seconds": 0.5}
             traffic = {"asked": 3, "clients": 3, "failed": [], "bytes-up": 100, "bytes-down": 100}
