@@ -9,7 +9,9 @@ out, norms of "clipped" gradients were 1200 times the bound. Its norms for seque
 Here norms and sums come from the same numbers, and norms are added up in double precision.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -44,16 +46,24 @@ class OuterProducts:
 
 @dataclass(frozen=True)
 class Gradients:
-    """The gradients of one parameter for N samples as they are (N, *shape)."""
+    """The gradients of another layer for N samples (N, *shape), by parameter.
 
-    parameter: nn.Parameter
-    each: Tensor
+    They are made twice, by the same function from the same numbers. Those of all layers together
+    would be as many models as there are samples.
+    """
+
+    make: Callable[[], dict[nn.Parameter, Tensor]]
 
     def squares(self) -> Tensor:
-        return vector_norm(self.each.flatten(1), dim=1, dtype=torch.float64).square()
+        lengths = [
+            vector_norm(each.flatten(1), dim=1, dtype=torch.float64)
+            for p, each in self.make().items()
+            if p.requires_grad
+        ]
+        return torch.stack(lengths).square().sum(0)
 
     def sums(self, factors: Tensor) -> dict[nn.Parameter, Tensor]:
-        return {self.parameter: scaled(self.each, factors).sum(0)}
+        return {p: scaled(e, factors).sum(0) for p, e in self.make().items() if p.requires_grad}
 
 
 def has_bias(layer: nn.Linear) -> bool:
@@ -88,8 +98,7 @@ class OneBackward(GradSampleModuleFastGradientClipping):  # type: ignore[misc]
             self.parts.append(OuterProducts(module, x[0], y))
         else:
             sampler = self.GRAD_SAMPLERS.get(type(module), ft_compute_per_sample_gradient)
-            found = sampler(module, x, y)
-            self.parts += [Gradients(p, each) for p, each in found.items() if p.requires_grad]
+            self.parts.append(Gradients(partial(sampler, module, x, y)))
         if not module.activations:
             del module.max_batch_len
 
