@@ -107,4 +107,5 @@ class CipherDraws:
     def laplace(self, shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Tensor:
         """As `normal`: a · b + c · d of four Gaussians is Laplace noise of scale 1."""
         a, b, c, d = self.normal((4, *shape))
-        return a.mul_(b).add_(c.mul_(d))
+        found: Tensor = a.mul_(b).add_(c.mul_(d))
+        return found

@@ -35,9 +35,10 @@ class OuterProducts:
         """The squared norm of each sample's gradient (N,), in double precision."""
         x, y = (vector_norm(v, dim=1, dtype=torch.float64).square() for v in (self.x, self.y))
         weight = x if self.layer.weight.requires_grad else torch.zeros_like(x)
-        return y * (weight + float(has_bias(self.layer)))
+        found: Tensor = y * (weight + float(has_bias(self.layer)))
+        return found
 
-    def sums(self, factors: Tensor) -> dict[nn.Parameter, Tensor]:
+    def sums(self, factors: Tensor) -> dict[Tensor, Tensor]:
         """Gradients times factors, added up; a sample with the factor 0 counts as zero."""
         y, x = scaled(self.y, factors), self.x.where(factors[:, None] > 0, 0)
         found = {self.layer.weight: y.T @ x} if self.layer.weight.requires_grad else {}
@@ -62,7 +63,7 @@ class Gradients:
         ]
         return torch.stack(lengths).square().sum(0)
 
-    def sums(self, factors: Tensor) -> dict[nn.Parameter, Tensor]:
+    def sums(self, factors: Tensor) -> dict[Tensor, Tensor]:
         return {p: scaled(e, factors).sum(0) for p, e in self.make().items() if p.requires_grad}
 
 
@@ -106,7 +107,7 @@ class OneBackward(GradSampleModuleFastGradientClipping):  # type: ignore[misc]
         """Leave the sum of clipped gradients in each parameter's `grad`."""
         norms = torch.stack([part.squares() for part in self.parts]).sum(0).sqrt()
         factors = (bound / (norms + 1e-6)).clamp(max=1).where(norms.isfinite(), 0)
-        sums: dict[nn.Parameter, Tensor] = {}
+        sums: dict[Tensor, Tensor] = {}
         for part in self.parts:
             for parameter, total in part.sums(factors).items():
                 if parameter in sums:
