@@ -23,8 +23,8 @@ AT_ONCE = 4096  # columns of `gaussians`; they then stay in the processor's cach
 ONE = np.uint64(0x3FF0000000000000)  # the double 1.0, whose last 52 bits are zero
 
 
-def gaussians(uniform: np.ndarray) -> np.ndarray:
-    """Independent Gaussians of variance 1 (2, 7, n), from numbers between 1 and 2 (2, 8, n).
+def gaussians(uniform: np.ndarray, out: np.ndarray) -> None:
+    """Put independent Gaussians (2, 7, n) into `out`, from numbers between 1 and 2 (2, 8, n).
 
     A column has eight pairs u, v. They give eight points of the plane, √(−2 ln u) · (cos 2πv,
     sin 2πv) (Box & Muller). A quarter of their sum is taken from each. That is a reflection
@@ -51,8 +51,7 @@ def gaussians(uniform: np.ndarray) -> np.ndarray:
     np.subtract(part, radius, out=radius)
     tangent *= part
     taken = uniform.sum(axis=1, keepdims=True) * (2 / POINTS)
-    found: np.ndarray = uniform[:, :-1] - taken
-    return found
+    np.subtract(uniform[:, :-1], taken, out=out)
 
 
 class CipherDraws:
@@ -96,16 +95,17 @@ class CipherDraws:
 
     def normal(self, shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Tensor:
         """In double precision whatever was asked for."""
-        found = np.empty(math.prod(shape))
-        width = 2 * (POINTS - 1)
+        count, width = math.prod(shape), 2 * (POINTS - 1)
+        found = np.empty(math.ceil(count / width) * width)
         for start in range(0, len(found), width * AT_ONCE):
-            rest = found[start : start + width * AT_ONCE]
-            columns = math.ceil(len(rest) / width)
+            here = found[start : start + width * AT_ONCE].reshape(2, POINTS - 1, -1)
+            columns = here.shape[-1]
             uniform = self.doubles(2 * POINTS * columns).reshape(2, POINTS, columns)
-            rest[:] = gaussians(uniform).ravel()[: len(rest)]
-        return torch.from_numpy(found).view(tuple(shape))
+            gaussians(uniform, out=here)
+        return torch.from_numpy(found[:count]).view(tuple(shape))
 
     def laplace(self, shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Tensor:
         """As `normal`: a · b + c · d of four Gaussians is Laplace noise of scale 1."""
         a, b, c, d = self.normal((4, *shape))
-        return a.mul_(b).add_(c.mul_(d))
+        found: Tensor = a.mul_(b).add_(c.mul_(d))
+        return found

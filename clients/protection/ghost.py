@@ -9,7 +9,9 @@ out, norms of "clipped" gradients were 1200 times the bound. Its norms for seque
 Here norms and sums come from the same numbers, and norms are added up in double precision.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -33,9 +35,10 @@ class OuterProducts:
         """The squared norm of each sample's gradient (N,), in double precision."""
         x, y = (vector_norm(v, dim=1, dtype=torch.float64).square() for v in (self.x, self.y))
         weight = x if self.layer.weight.requires_grad else torch.zeros_like(x)
-        return y * (weight + float(has_bias(self.layer)))
+        found: Tensor = y * (weight + float(has_bias(self.layer)))
+        return found
 
-    def sums(self, factors: Tensor) -> dict[nn.Parameter, Tensor]:
+    def sums(self, factors: Tensor) -> dict[Tensor, Tensor]:
         """Gradients times factors, added up; a sample with the factor 0 counts as zero."""
         y, x = scaled(self.y, factors), self.x.where(factors[:, None] > 0, 0)
         found = {self.layer.weight: y.T @ x} if self.layer.weight.requires_grad else {}
@@ -44,16 +47,24 @@ class OuterProducts:
 
 @dataclass(frozen=True)
 class Gradients:
-    """The gradients of one parameter for N samples as they are (N, *shape)."""
+    """The gradients of another layer for N samples (N, *shape), by parameter.
 
-    parameter: nn.Parameter
-    each: Tensor
+    They are made twice, by the same function from the same numbers. Those of all layers together
+    would be as many models as there are samples.
+    """
+
+    make: Callable[[], dict[nn.Parameter, Tensor]]
 
     def squares(self) -> Tensor:
-        return vector_norm(self.each.flatten(1), dim=1, dtype=torch.float64).square()
+        lengths = [
+            vector_norm(each.flatten(1), dim=1, dtype=torch.float64)
+            for p, each in self.make().items()
+            if p.requires_grad
+        ]
+        return torch.stack(lengths).square().sum(0)
 
-    def sums(self, factors: Tensor) -> dict[nn.Parameter, Tensor]:
-        return {self.parameter: scaled(self.each, factors).sum(0)}
+    def sums(self, factors: Tensor) -> dict[Tensor, Tensor]:
+        return {p: scaled(e, factors).sum(0) for p, e in self.make().items() if p.requires_grad}
 
 
 def has_bias(layer: nn.Linear) -> bool:
@@ -88,8 +99,7 @@ class OneBackward(GradSampleModuleFastGradientClipping):  # type: ignore[misc]
             self.parts.append(OuterProducts(module, x[0], y))
         else:
             sampler = self.GRAD_SAMPLERS.get(type(module), ft_compute_per_sample_gradient)
-            found = sampler(module, x, y)
-            self.parts += [Gradients(p, each) for p, each in found.items() if p.requires_grad]
+            self.parts.append(Gradients(partial(sampler, module, x, y)))
         if not module.activations:
             del module.max_batch_len
 
@@ -97,7 +107,7 @@ class OneBackward(GradSampleModuleFastGradientClipping):  # type: ignore[misc]
         """Leave the sum of clipped gradients in each parameter's `grad`."""
         norms = torch.stack([part.squares() for part in self.parts]).sum(0).sqrt()
         factors = (bound / (norms + 1e-6)).clamp(max=1).where(norms.isfinite(), 0)
-        sums: dict[nn.Parameter, Tensor] = {}
+        sums: dict[Tensor, Tensor] = {}
         for part in self.parts:
             for parameter, total in part.sums(factors).items():
                 if parameter in sums:
