@@ -112,7 +112,7 @@ FIXED: tuple[tuple[str, ...], ...] = (
     ("attack", "{here}", "--model", ":"), ("attack", "{here}", "--model", "..:x"),
     ("attack", "{here}", "--set", "nosuch=1"), ("attack", "{here}", "--truth", "/nosuch"),
     ("list", "nosuch"), ("list", "plugins", "nosuch"), ("list", "models", "os:nosuch"),
-    ("list", "models", "nosuch:x"), ("list",), ("nosuch",), ("deploy", "nosuch"),
+    ("list", "models", "nosuch:x"), ("nosuch",), ("deploy", "nosuch"),
     ("deploy", "status", "--engine", "local", "--file", "{here}/no.yml", "--folder", "{here}/D"),
     ("deploy", "run", "nosuch", "--engine", "local", "--folder", "{here}/D"),
     ("deploy", "logs", "nosuch", "--engine", "local", "--folder", "{here}/D"),
