@@ -1,6 +1,7 @@
 """Claims: what an attack says about private data, and what a blind guess says; no pickle."""
 
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -281,7 +282,7 @@ def load_claim(path: Path | str) -> Claim:
         found = {key.removeprefix(FOUND): tensors.pop(key) for key in list(tensors) if FOUND in key}
         plain = {key: _tuple(value) for key, value in facts.items() if key in known}
         return kind(**plain, **tensors, found=found)
-    except (OSError, ValueError, KeyError, TypeError, BadZipFile) as error:
+    except (OSError, EOFError, ValueError, KeyError, TypeError, BadZipFile, zlib.error) as error:
         raise BadInput(f"'{path}' is no claim of an attack: {error}.") from error
 
 

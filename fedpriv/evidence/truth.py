@@ -1,5 +1,6 @@
 """Truth: what a client really used, kept on its own disk; only the judge reads it."""
 
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -91,7 +92,15 @@ class Truth:
                 attributes=_below(ATTRIBUTE, found),
                 secrets=_below(SECRET, found),
             )
-        except (OSError, EOFError, ValueError, TypeError, KeyError, BadZipFile) as error:
+        except (
+            OSError,
+            EOFError,
+            ValueError,
+            TypeError,
+            KeyError,
+            BadZipFile,
+            zlib.error,
+        ) as error:
             raise BadInput(f"'{path}' is no truth that a client kept: {error}.") from error
 
 

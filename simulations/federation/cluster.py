@@ -19,6 +19,9 @@ log = logging.getLogger(__name__)
 TRIES = 3  # Ray gives its own daemon 30 s to start, which a busy machine may miss
 CLIENT = "ray://"  # begins the address of Ray's proxy for drivers elsewhere
 OBJECT_STORE = 512 * 2**20
+# Bytes of a message that goes straight to an actor. A larger one goes through Ray's store, and when
+# the store ends in the middle of that, it ends this process with code 1 and without a word.
+INLINE = 8 * 2**20
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
 LONGEST = 40  # characters of a folder in which the names of Ray's sockets fit into 107
 
@@ -123,6 +126,7 @@ def started(folder: Path, cpus: int | None) -> Callable[[], str]:
                 include_dashboard=False,
                 object_store_memory=OBJECT_STORE,
                 _temp_dir=str(folder),
+                _system_config={"max_direct_call_object_size": INLINE},
                 **QUIET,
             )
             return own_daemons()

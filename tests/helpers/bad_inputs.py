@@ -11,7 +11,7 @@ import tomli_w
 
 GOOD, BAD = frozenset({0}), frozenset({2})
 EITHER = GOOD | BAD  # the value may happen to be a good one
-FAILS = EITHER | {3}  # evidence that can be read and that no attack succeeds on
+FAILS = EITHER | {3}  # what can be read, and that no attack or search succeeds on
 
 TINY = {
     "name": "fuzzed",
@@ -112,7 +112,7 @@ FIXED: tuple[tuple[str, ...], ...] = (
     ("attack", "{here}", "--model", ":"), ("attack", "{here}", "--model", "..:x"),
     ("attack", "{here}", "--set", "nosuch=1"), ("attack", "{here}", "--truth", "/nosuch"),
     ("list", "nosuch"), ("list", "plugins", "nosuch"), ("list", "models", "os:nosuch"),
-    ("list", "models", "nosuch:x"), ("list",), ("nosuch",), ("deploy", "nosuch"),
+    ("list", "models", "nosuch:x"), ("nosuch",), ("deploy", "nosuch"),
     ("deploy", "status", "--engine", "local", "--file", "{here}/no.yml", "--folder", "{here}/D"),
     ("deploy", "run", "nosuch", "--engine", "local", "--folder", "{here}/D"),
     ("deploy", "logs", "nosuch", "--engine", "local", "--folder", "{here}/D"),
@@ -182,7 +182,7 @@ def command_lines() -> Iterator[Case]:
             for value in NUMBERS:
                 said = f"{base[0]} {option} {value}"
                 good = value == "-1" and option in ("--threshold", "--seed")
-                allowed = EITHER if good else BAD
+                allowed = FAILS if good else BAD  # a threshold may be above every candidate
                 yield Case("command line", said, plain(*base, option, value), allowed)
 
 

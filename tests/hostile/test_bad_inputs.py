@@ -5,6 +5,8 @@ from fuzzing import fuzzed, table
 from kills import all_kills, killed, unlike, whole
 
 from fedpriv.errors import BadInput, BadOption
+from fedpriv.evidence.claims import load_claim
+from fedpriv.evidence.truth import Truth
 from fedpriv.scenario import from_tables
 from fedpriv.scenario.binding import OrInfinite, bound
 from fedpriv.simulations.cli.values import within
@@ -36,6 +38,13 @@ def test_a_killed_search_goes_on_to_the_same_bytes(tmp_path):
 @pytest.mark.timeout(7200)
 def test_twenty_kills_leave_what_a_whole_run_leaves(tmp_path):
     assert all_kills(20, 0, tmp_path) == 0
+
+
+@pytest.mark.parametrize("load", [load_claim, Truth.load])
+def test_an_empty_claim_or_truth_is_bad_input(load, tmp_path):
+    (tmp_path / "1-0.npz").write_bytes(b"")
+    with pytest.raises(BadInput, match="1-0.npz"):
+        load(tmp_path / "1-0.npz")
 
 
 @pytest.mark.parametrize("odd", [float("nan"), float("inf"), -float("inf"), 10**400])
