@@ -60,10 +60,11 @@ def test_an_unknown_mechanism_is_bad_input(verify):
 def test_the_claim_of_a_run_folder_is_checked_and_shown_on_its_page(verify, file, tmp_path):
     dp = [{"name": "dp", "noise-multiplier": 1.0, "samples": 128}]
     monkey = file(plugins=dp)
-    from fedpriv.simulations.federation.run import simulate
+    from rich.console import Console
+
     from fedpriv.scenario import read
     from fedpriv.simulations.federation.progress import PlainLines
-    from rich.console import Console
+    from fedpriv.simulations.federation.run import simulate
 
     folder = RunFolder(tmp_path / "R")
     simulate(read(str(monkey)), folder, PlainLines(Console(quiet=True)))
@@ -99,9 +100,7 @@ def test_an_attack_that_fails_its_control_decides_nothing(verify, file, tmp_path
 
 def test_noise_that_is_reused_is_refuted_by_the_account_of_the_run(verify, file, tmp_path):
     plugin = {"name": "fedpriv.simulations.dp.reused:NoiseReused", "noise-multiplier": 1.0}
-    code, found = verify(
-        "run", file(plugins=[plugin]), "--canaries", 100, "--out", tmp_path / "R"
-    )
+    code, found = verify("run", file(plugins=[plugin]), "--canaries", 100, "--out", tmp_path / "R")
     assert code == 1 and "noise repeats over rounds" in found["sentence"]
     assert 0 < found["claimed"]["epsilon"] < 100
 
