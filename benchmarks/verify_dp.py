@@ -1,4 +1,4 @@
-"""Which seeded faults `verify-dp` refutes, and whether it refutes sound mechanisms.
+"""Which seeded and held-out faults `verify-dp` refutes, and whether it refutes sound mechanisms.
 
 Writes docs/measured/verify-dp.csv: ε claimed, true where known, lower bound, draws and seconds.
 `python benchmarks/verify_dp.py [runs of each sound mechanism]`
@@ -18,11 +18,12 @@ import torch
 from fedpriv.simulations.dp.accounting import Account
 from fedpriv.simulations.dp.examine import examined
 from fedpriv.simulations.dp.findings import Claim
+from fedpriv.simulations.dp.held_out import HELD_OUT
 from fedpriv.simulations.dp.on_paper import checked
 from fedpriv.simulations.dp.releases import Mechanism, Release, Session
 from fedpriv.simulations.dp.seeded import FAULTS
 from fedpriv.simulations.dp.targets import target_of
-from fedpriv.simulations.dp.worlds import World
+from fedpriv.simulations.dp.worlds import OTHERS, World
 
 OUT = Path(__file__).parents[1] / "docs" / "measured" / "verify-dp.csv"
 DELTA = 1e-5
@@ -73,14 +74,15 @@ def sound() -> Iterator[tuple[str, Mechanism, Claim, dict[str, Any]]]:
     # count's noise to ±1/2: the ε of a 15 % smaller multiplier covers both.
     adaptive = {"noise-multiplier": SIGMA / 0.85, "initial-clipping-norm": 1.0}
     adaptive["clipped-count-stddev"] = 10.0
-    public = {"public": ("num-examples", "steps", "epsilon")}
     claim = Claim(4.0, DELTA)
     sample = Claim(4.0, DELTA, "sample", "replace")
     twice = {"noise-multiplier": 2 * SIGMA}  # to replace a sample is twice the distance
     yield "Gaussian", target_of("gaussian", {"noise-multiplier": SIGMA}), claim, {}
     yield "Laplace", target_of("laplace", {"epsilon": 4.0}), claim, {}
     yield "Opacus, one step", PlainOpacus(), Claim(4.0, DELTA, "sample"), {}
-    yield "dp, samples replaced", target_of("dp", twice, "sample"), sample, public
+    yield "dp, samples replaced", target_of("dp", twice, "sample"), sample, {}
+    known = {"noise-multiplier": SIGMA, "samples": OTHERS}  # every batch has all samples
+    yield "dp, one sample more", target_of("dp", known, "sample"), Claim(4.0, DELTA, "sample"), {}
     yield "user-dp-server", target_of("user-dp-server", fixed), claim, {}
     yield "Flower, fixed", target_of(f"{FLOWER}ServerSideFixedClipping", fixed), claim, {}
     yield "Flower, adaptive", target_of(f"{FLOWER}ServerSideAdaptiveClipping", adaptive), claim, {}
@@ -102,6 +104,11 @@ def rows(runs: int) -> Iterator[dict[str, Any]]:
             "answer": verdict.answer, "method": "computed", "draws": 0,
             "seconds": f"{time.perf_counter() - begun:.1f}", "named": "; ".join(verdict.explained),
         }  # fmt: skip
+    for fault in HELD_OUT:
+        np.random.seed(2026)
+        mechanism = target_of(fault.target, {}, fault.unit)
+        found = examined(mechanism, fault.claim, clip=1.0, draws=20_000)
+        yield row("held-out fault", fault.name, found, "")
     for epsilon in (1.0, 4.0, 10.0):
         np.random.seed(2026)
         noise = dp_accounting.get_sigma_gaussian(epsilon, DELTA)

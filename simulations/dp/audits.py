@@ -15,7 +15,7 @@ from fedpriv.evidence.observation import Observation
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario, from_tables, merged
 from fedpriv.scenario.binding import kebab
-from fedpriv.scenario.built import first_state, model_of
+from fedpriv.scenario.built import dataset_of, first_state, model_of
 from fedpriv.simulations.dp import canaries, client_canaries, watching, worst_case
 from fedpriv.simulations.dp.checks import account_of
 from fedpriv.state import State, difference
@@ -24,7 +24,7 @@ from fedpriv.strategies.catalogue import STRATEGIES, row_of
 ALONG, CHANGES = "updates, the canary's part", "updates, its changes over rounds"
 RATIO = "updates, the canary's likelihood"
 LOSS, ENTRY = "last model, loss of the canary", "last model, entry of the canary"
-EVERY, LAST = "every model, along the canary", "last model, along the canary"
+EVERY, LAST = "every model, along changing canaries", "last model, along the canary"
 BESIDE = 250  # samples that nobody trained on, which canaries are told apart from
 Scores = dict[str, tuple[np.ndarray, np.ndarray]]  # of canaries that are in, and of absent ones
 
@@ -90,17 +90,19 @@ def _steps(scenario: Scenario) -> watching.Steps:
 
 def _entries(plain: Scenario, count: int) -> Audit:
     """Canaries that are one entry of the model each, with a worst-case gradient."""
-    training, clients = plain.training, plain.federation.clients
+    training, clients, steps = plain.training, plain.federation.clients, _steps(plain)
     if training.optimiser != "sgd" or training.momentum or training.weight_decay:
         raise BadInput("Canaries of kind 'gradient' need SGD without momentum and decay.")
-    steps = _steps(plain)
     own = {"count": count, "clients": clients, "draw": plain.seed, "max-grad-norm": steps.clip}
     plugins = [*plain.plain()["plugins"], {"name": f"{worst_case.HERE}:GradientCanaries", **own}]
     scenario = _recording(plain, {"plugins": plugins})
 
     def scored(place: RunFolder, updates: list[Observation]) -> Scores:
         names = parameters(scenario)
-        change = -flat(difference(place.checkpoint_state(), first_state(scenario)), names)
+        first, last, data = first_state(scenario), place.checkpoint_state(), dataset_of(plain)
+        known = data.normalised(data.x_test[:BESIDE]), data.y_test[:BESIDE]
+        rows = watching.learned(model_of(scenario), [first, last], *known)
+        change = watching.unexplained(-flat(difference(last, first), names), rows)
         drawn = worst_case.drawn_entries(len(change), count, clients, plain.seed)
         along, changes, ratio = worst_case.scores(updates, names, drawn, steps)
         found = {ALONG: along, CHANGES: changes, RATIO: ratio, ENTRY: change[drawn.entry]}

@@ -15,7 +15,7 @@ from scipy.stats import t as student
 
 Scores = np.ndarray  # (n,)
 LEAST_P = (0.01, 1e-4)  # of the tests whether noise is Gaussian, of few draws and of many
-MANY = 1000
+FEWEST, MANY = 50, 1000
 HUGE = 1e5
 MOST_TESTED = 20_000  # draws in those tests: with more, float32's own steps are found
 
@@ -100,6 +100,9 @@ def moment_shift(inside: Scores, outside: Scores, significance: float) -> float:
     significance. It has no ceiling, where counted errors end at about ln n.
     """
     free = len(inside) + len(outside) - 2
+    largest = max(np.abs(inside).max(), np.abs(outside).max())
+    if largest > 1:  # squares of huge scores would overflow
+        inside, outside = inside / largest, outside / largest
     squares = ((inside - inside.mean()) ** 2).sum() + ((outside - outside.mean()) ** 2).sum()
     spread = math.sqrt(squares / free)
     if spread == 0:
@@ -116,8 +119,8 @@ def why_not_gaussian(inside: Scores, outside: Scores) -> str | None:
     """
     least = LEAST_P[min(len(inside), len(outside)) >= MANY] / 4
     for name, scores in (("with", inside), ("without", outside)):
-        if len(scores) < 100:
-            return "fewer than 100 draws"
+        if len(scores) < FEWEST:
+            return f"fewer than {FEWEST} draws"
         part = scores[:MOST_TESTED]
         spread = part.std()
         if not np.isfinite(spread) or spread <= 1e-12 * (abs(part.mean()) + 1e-300):

@@ -27,7 +27,8 @@ LONG = 10.0  # times the clip norm: it is for the strategy to clip
 def direction(size: int, number: int, seed: int) -> Tensor:
     """(P,): the direction of canary `number`, of norm 1."""
     drawn = torch.randn(size, generator=generator(seed, "canary client", number))
-    return drawn / drawn.norm()
+    unit: Tensor = drawn / drawn.norm()
+    return unit
 
 
 def sign(number: int, server_round: int) -> float:
@@ -70,7 +71,8 @@ def scored(models: Sequence[Tensor], count: int, seed: int) -> tuple[dict[str, n
     for number in range(count + ABSENT):
         own = direction(size, number, seed)
         found = inside if number < count else outside
-        found["every"].append(float(own @ (turned if number % 2 else whole)))
-        if number % 2 == 0:
+        if number % 2:
+            found["every"].append(float(own @ turned))
+        else:
             found["last"].append(float(own @ whole))
     return tuple({k: np.asarray(v) for k, v in side.items()} for side in (inside, outside))

@@ -10,18 +10,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import normaltest
 
-from fedpriv.simulations.dp.bounds import counted as counted_bound
 from fedpriv.simulations.dp.bounds import (
+    MOST_TESTED,
     gaussian_epsilon,
     gdp_shift,
     moment_shift,
     why_not_gaussian,
 )
+from fedpriv.simulations.dp.bounds import counted as counted_bound
 from fedpriv.simulations.dp.findings import FALSE_REFUTATION, Bound, Claim, Examination, Finding
 from fedpriv.simulations.dp.noiseless import exact_parts, repeats, sizes
-from fedpriv.simulations.dp.releases import Mechanism, Rows, drawn
-from fedpriv.simulations.dp.scores import Rule, best_counted, best_gaussian, candidates
+from fedpriv.simulations.dp.releases import DIFFERENCE, Mechanism, Rows, drawn
+from fedpriv.simulations.dp.scores import ROUNDING, Rule, best_counted, best_gaussian, candidates
 from fedpriv.simulations.dp.worlds import (
     FEW,
     Game,
@@ -39,6 +41,7 @@ LEAST = 300  # draws of each world that are counted, however long they take
 CHUNK = 20_000
 ENOUGH = 100  # draws from which the shape of the noise can be tested
 LITTLE = 1e-6  # of the clip norm, instead of zero for mechanisms that fail on zeros
+UNLIKELY = 1e-5  # a test whether entries are Gaussian that says so drops a bound, no more
 TESTS = 3  # by counting, by GDP and by moments
 FAILURES = (Exception,)  # somebody else's mechanism may raise anything
 Tell = Callable[[str], None]
@@ -51,6 +54,7 @@ class Chosen:
     game: Game
     promised: tuple[float, float]  # the ε that the pilot draws hint at: by counting, if Gaussian
     layout: dict[str, int]
+    entries: str | None  # why single entries have no Gaussian noise
     counting: Rule
     gaussian: Rule
 
@@ -155,18 +159,33 @@ def recommended(game: Game, quiet: Rows, loud: Rows, claim: Claim) -> Chosen:
     """
     half = len(quiet.values) // 2
     fit_quiet, fit_loud = (Rows(one.values[:half], one.fields) for one in (quiet, loud))
+    entries = why_no_gaussian_entries(quiet)
     counting, gaussian = [], []
     for score in candidates(fit_quiet, fit_loud, game.canary):
         a, b = score.of(quiet.values[half:]), score.of(loud.values[half:])
         # Pilot draws rank; a loose level keeps the ranking from being all zeros.
         counting.append(best_counted(score, a, b, 0.1, claim.delta))
-        fits = len(a) < ENOUGH or why_not_gaussian(b, a) is None
+        fits = entries is None and (len(a) < ENOUGH or why_not_gaussian(b, a) is None)
         shift = moment_shift(b, a, 0.1) if fits else 0.0
         gaussian.append((shift, best_gaussian(score, a, b, 0.1)[1]))
     first = max(counting, key=lambda pair: pair[0])
     second = max(gaussian, key=lambda pair: pair[0])
     promised = first[0], gaussian_epsilon(second[0], claim.delta)
-    return Chosen(game, promised, quiet.layout, first[1], second[1])
+    return Chosen(game, promised, quiet.layout, entries, first[1], second[1])
+
+
+def why_no_gaussian_entries(rows: Rows) -> str | None:
+    """Why the noise of single entries cannot be Gaussian; a sum of many entries always looks so."""
+    plain = [part for name, part in rows.fields.items() if not name.startswith(DIFFERENCE)]
+    values = np.concatenate([rows.values[:, part] for part in plain], axis=1)
+    spread = values.std(0)
+    noisy = spread > ROUNDING * np.abs(values).max(0)
+    if not noisy.any():
+        return None
+    each = (values[:, noisy] - values[:, noisy].mean(0)) / spread[noisy]
+    if normaltest(each.ravel()[:MOST_TESTED]).pvalue < UNLIKELY:
+        return "entries of the release are not normal (skewness, kurtosis)"
+    return None
 
 
 def _best(chosen: list[Chosen]) -> list[Chosen]:
@@ -213,7 +232,7 @@ def _test(
     counted_draws = count - cut
     epsilon = counted_bound(counting.errors(quiet, loud), level, claim.delta)
     result.bounds.append(Bound(epsilon, "counting", name, by.name, "nothing", counted_draws))
-    why = why_not_gaussian(loud_g, quiet_g)
+    why = choice.entries or why_not_gaussian(loud_g, quiet_g)
     if why is not None:
         result.left_out.append(f"Gaussian bounds, {name}: {why}.")
         return

@@ -96,9 +96,7 @@ class Examination:
 
     @property
     def at_least(self) -> float:
-        """The highest lower bound of ε; infinite when fresh noise is excluded."""
-        if any(finding.refutes for finding in self.findings):
-            return math.inf
+        """The highest lower bound of ε."""
         return self.best.epsilon if self.best else 0.0
 
     @property
@@ -108,7 +106,7 @@ class Examination:
 
     @property
     def answer(self) -> str:
-        if self.at_least > self.claim.epsilon:
+        if self.at_least > self.claim.epsilon or any(one.refutes for one in self.findings):
             return REFUTED
         return UNDECIDED if self.why_undecided else NOT_REFUTED
 
@@ -134,7 +132,7 @@ class Examination:
         """The confidence, with what it rests on."""
         words = f"confidence {1 - FALSE_REFUTATION:.1%} over {self.tests} tests"
         best = self.best
-        if best is None or best.assumes == "nothing" or math.isinf(self.at_least):
+        if best is None or best.assumes == "nothing":
             return words
         return f"{words}, given {best.assumes}; {self.without_assumption:.3g} without"
 
@@ -145,26 +143,28 @@ class Examination:
             return f"undecided: {self.why_undecided}."
         if self.answer == NOT_REFUTED:
             return f"not refuted below ε = {self.at_least:.3g} ({self.sure})."
-        causes = list(dict.fromkeys(f.cause for f in self.findings if f.refutes))
-        tail = f" {'; '.join(causes)}." if causes else ""
-        seen = list(dict.fromkeys(f.cause for f in self.findings if f.bare))
-        tail += f" Seen: {'; '.join(seen)}." if seen else ""
-        figure = "any number" if math.isinf(self.at_least) else f"{self.at_least:.3g}"
-        return f"refuted: ε is at least {figure} ({self.sure}).{tail}"
+        seen = list(dict.fromkeys(f.cause for f in self.findings if f.refutes or f.bare))
+        tail = f" Seen: {'; '.join(seen)}." if seen else ""
+        if self.at_least > self.claim.epsilon:
+            return f"refuted: ε is at least {self.at_least:.3g} ({self.sure}).{tail}"
+        return (
+            "refuted: the noise is not what the claim rests on "
+            f"(confidence {1 - FALSE_REFUTATION:.1%} over {self.tests} tests).{tail}"
+        )
 
     @property
     def exit_code(self) -> int:
         return {REFUTED: 1, NOT_REFUTED: 0, UNDECIDED: 4}[self.answer]
 
     def plain(self) -> dict[str, Any]:
-        """The same for JSON; an ε without end is null."""
+        """The same for JSON."""
         best = self.best
         return {
             "target": self.target,
             "claimed": vars(self.claim),
             "answer": self.answer,
             "sentence": self.sentence,
-            "epsilon-at-least": None if math.isinf(self.at_least) else self.at_least,
+            "epsilon-at-least": self.at_least,
             "measured": best.plain() if best else None,
             "without-assumption": self.without_assumption,
             "confidence": 1 - FALSE_REFUTATION,

@@ -82,6 +82,8 @@ def drawn(
                     found[prefix + name] = number(value)
         releases.append(found)
     sizes = layout if layout is not None else layout_of(releases)
+    if not sizes:
+        return Rows(np.zeros((count, 1)), {BAD: slice(0, 1)})  # nothing was released
     missing = {name: np.full(size, np.nan) for name, size in sizes.items()}
     kept = {}
     for name, size in sizes.items():

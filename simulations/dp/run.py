@@ -25,14 +25,21 @@ from fedpriv.scenario.built import dataset_of, model_of
 from fedpriv.simulations.dp import watching
 from fedpriv.simulations.dp.accounting import exact
 from fedpriv.simulations.dp.audits import Scores, audit_of, noiseless
-from fedpriv.simulations.dp.bounds import gaussian_epsilon, moment_shift, why_not_gaussian
+from fedpriv.simulations.dp.bounds import (
+    gaussian_epsilon,
+    gdp_shift,
+    moment_shift,
+    why_not_gaussian,
+)
 from fedpriv.simulations.dp.checks import account_of
 from fedpriv.simulations.dp.examine import Tell
 from fedpriv.simulations.dp.findings import FALSE_REFUTATION, Bound, Claim, Examination, Finding
 from fedpriv.simulations.dp.one_run import Guesses, one_run, one_run_fdp
+from fedpriv.simulations.dp.scores import Score, best_gaussian
 
 GUESSED = (0.05, 0.25)  # shares of the canaries that are guessed to be in
 SEEN = 1.0  # the ε that an attack must find without noise
+TOLD = "Gaussian noise, scores independent of each other"
 ASSUMES = "Gaussian scores, independent of each other"
 
 
@@ -166,10 +173,11 @@ def judge(scores: Scores, result: Examination) -> None:
     """Bounds of every score; how many canaries are guessed is fixed beforehand.
 
     Counting right guesses needs canaries that are in or out by a coin. Canary clients are all in:
-    their scores are compared with those of absent ones by moments alone.
+    their scores are compared with those of absent ones. For GDP, every second score chooses the
+    threshold and the others are counted.
     """
     coin = result.claim.unit == "sample"
-    each = 2 * len(GUESSED) * coin + 1
+    each = 2 * len(GUESSED) * coin + 2
     result.tests += each * len(scores) + 1  # one for noise that repeats
     level, delta = FALSE_REFUTATION / result.tests, result.claim.delta
     for name, (a, b) in scores.items():
@@ -184,6 +192,10 @@ def judge(scores: Scores, result: Examination) -> None:
             ):
                 found = bound(guesses, level, delta)
                 result.bounds.append(Bound(found, method, game, name, assumes, len(values)))
+        rule = best_gaussian(Score(name, lambda rows: rows), b[::2], a[::2], level)[1]
+        shift = gdp_shift(rule.errors(b[1::2], a[1::2]), level)
+        found = gaussian_epsilon(shift, delta)
+        result.bounds.append(Bound(found, "GDP", "half of the scores", name, TOLD, len(values)))
         why = why_not_gaussian(a, b)
         if why is not None:
             result.left_out.append(f"moments of {name}: {why}.")

@@ -59,7 +59,8 @@ def parts_of(update: Tensor, rows: Tensor, ridge: float) -> Tensor:
     """(m,): how often each row is in the sum `update`, by ridge regression on all rows."""
     together = (rows @ rows.T).double()
     together += ridge * torch.eye(len(rows), dtype=torch.float64)
-    return torch.linalg.solve(together, (rows @ update).double()).float()
+    parts: Tensor = torch.linalg.solve(together, (rows @ update).double())
+    return parts.float()
 
 
 def moved(seen: Observation, names: Sequence[str]) -> Tensor:
@@ -102,6 +103,23 @@ def from_updates(
                 changes[mine] += gap**2
             before[client] = update
     return along, changes
+
+
+def unexplained(change: Tensor, rows: Tensor) -> Tensor:
+    """(P,): the change of a model less what the rows (k, P), which anybody can compute, explain."""
+    parts = torch.linalg.lstsq(rows.T.double(), change.double()[:, None]).solution[:, 0]
+    left: Tensor = change.double() - rows.T.double() @ parts
+    return left.float()
+
+
+def learned(model: nn.Module, states: Sequence[State], x: Tensor, y: Tensor) -> Tensor:
+    """(k, P): what a class teaches on average at each of some models, from samples at hand."""
+    model.eval()
+    found = []
+    for state in states:
+        each = gradients(model, state, x, y, 1.0)
+        found += [each[y == label].mean(0) for label in y.unique()]
+    return torch.stack(found)
 
 
 def from_model(model: nn.Module, first: State, last: State, x: Tensor, y: Tensor) -> Tensor:

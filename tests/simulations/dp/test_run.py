@@ -2,11 +2,15 @@
 
 import numpy as np
 import pytest
+import torch
 
 from fedpriv.errors import BadInput
 from fedpriv.scenario import read
+from fedpriv.simulations.dp.audits import audit_of
+from fedpriv.simulations.dp.client_canaries import direction, scored, sign
 from fedpriv.simulations.dp.findings import Claim, Examination
-from fedpriv.simulations.dp.run import canaried, judge
+from fedpriv.simulations.dp.run import compared, judge
+from fedpriv.simulations.dp.watching import parts_of
 from fedpriv.simulations.dp.worst_case import drawn_entries
 
 
@@ -14,7 +18,8 @@ def judged(shift: float) -> Examination:
     draw = np.random.default_rng(9)
     inside = draw.random(2000) < 0.5
     result = Examination("toy", Claim(1.0, 1e-5, "sample"))
-    judge({"toy": draw.standard_normal(2000) + shift * inside}, inside, result)
+    scores = draw.standard_normal(2000) + shift * inside
+    judge({"toy": (scores[inside], scores[~inside])}, result)
     return result
 
 
@@ -31,4 +36,42 @@ def test_a_canary_is_one_entry_of_one_client_and_the_draw_can_be_repeated():
 
 def test_a_scenario_without_dp_claims_nothing():
     with pytest.raises(BadInput, match="no plugin 'dp'"):
-        canaried(read("quickstart"), 100, "gradient")
+        audit_of(read("quickstart"), 100, "gradient", "sample")
+
+
+def test_a_place_that_sees_nothing_without_noise_decides_nothing():
+    blind, seeing = judged(0.0), judged(0.0)
+    assert not compared(blind, judged(0.0))["toy"]["sees"]
+    assert blind.answer == "undecided" and blind.exit_code == 4
+    assert compared(seeing, judged(4.0))["toy"]["sees"]
+    assert seeing.answer == "not refuted" and seeing.exit_code == 0
+
+
+def test_gradients_that_resemble_each_other_are_told_apart():
+    draw = torch.Generator().manual_seed(3)
+    rows = torch.randn(20, 300, generator=draw) + 5 * torch.randn(300, generator=draw)
+    taken = torch.arange(20).float() % 2
+    assert parts_of(taken @ rows, rows, 1e-6).round().equal(taken)
+
+
+def published(noise: torch.Tensor, canaries: int, size: int) -> list[torch.Tensor]:
+    """Models after each round of a sum of canary clients of norm 1, with the noise given."""
+    models = [torch.zeros(size)]
+    for number, more in enumerate(noise, 1):
+        moved = sum(sign(n, number) * direction(size, n, 7) for n in range(canaries))
+        models.append(models[-1] + moved + more)
+    return models
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_canary_clients_see_how_much_noise_there_is_and_whether_it_is_fresh(same):
+    noise = 2.0 * torch.randn(4, 5000, generator=torch.Generator().manual_seed(5))
+    if same:
+        noise = noise[:1].expand(4, -1)
+    inside, outside = scored(published(noise, 120, 5000), 120, 7)
+    result = Examination("toy", Claim(1000.0, 1e-5, "client"))
+    judge({k: (inside[k], outside[k]) for k in ("every", "last")}, result)
+    found = {score: max(b.epsilon for b in result.bounds if b.score == score) for score in inside}
+    # Four rounds with σ = 2 are a shift of 1: ε = 4.38. Reused, noise is gone or twice as large.
+    assert (found["every"] > 10) if same else (1.0 < found["every"] < 4.38)
+    assert found["last"] < 4.38
