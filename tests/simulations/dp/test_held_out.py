@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
+from dp_held_out import HELD_OUT
 
 from fedpriv.simulations.dp.examine import examined
 from fedpriv.simulations.dp.findings import FALSE_REFUTATION, REFUTED, UNDECIDED, Claim
-from fedpriv.simulations.dp.held_out import HELD_OUT
 from fedpriv.simulations.dp.targets import CallableTarget, target_of
 
 

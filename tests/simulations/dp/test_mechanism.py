@@ -3,6 +3,7 @@
 import dp_accounting
 import numpy as np
 import pytest
+from dp_seeded import FAULTS
 
 from fedpriv.errors import BadOption
 from fedpriv.simulations.dp.accounting import Account
@@ -10,7 +11,6 @@ from fedpriv.simulations.dp.checks import mechanism_checked
 from fedpriv.simulations.dp.examine import examined
 from fedpriv.simulations.dp.findings import NOT_REFUTED, REFUTED, UNDECIDED, Claim
 from fedpriv.simulations.dp.on_paper import checked
-from fedpriv.simulations.dp.seeded import FAULTS
 from fedpriv.simulations.dp.targets import target_of
 
 DELTA = 1e-5

@@ -99,7 +99,7 @@ def test_an_attack_that_fails_its_control_decides_nothing(verify, file, tmp_path
 
 
 def test_noise_that_is_reused_is_refuted_by_the_account_of_the_run(verify, file, tmp_path):
-    plugin = {"name": "fedpriv.simulations.dp.reused:NoiseReused", "noise-multiplier": 1.0}
+    plugin = {"name": "dp_reused:NoiseReused", "noise-multiplier": 1.0}
     code, found = verify("run", file(plugins=[plugin]), "--canaries", 100, "--out", tmp_path / "R")
     assert code == 1 and "noise repeats over rounds" in found["sentence"]
     assert 0 < found["claimed"]["epsilon"] < 100
@@ -114,7 +114,7 @@ def test_canary_clients_tell_a_faulty_strategy_from_a_sound_one(verify, file, tm
             "clients": 4,
             "rounds": 2,
             "backend": "inline",
-            "strategy": f"fedpriv.simulations.dp.seeded_strategies:{name}",
+            "strategy": f"dp_seeded_strategies:{name}",
         },
         strategy={"clients": 108, "noise-multiplier": 2.0},
     )

@@ -5,9 +5,9 @@ Each is right but for its fault, and claims ε = 4 at δ = 1e-5 for a client tha
 """
 
 import numpy as np
+from dp_seeded import CLIP, EPSILON, NOISE, Fault, noised
 
 from fedpriv.simulations.dp.reference import clipped
-from fedpriv.simulations.dp.seeded import CLIP, EPSILON, NOISE, Fault, noised
 from fedpriv.simulations.dp.worlds import Update
 
 SCALE = NOISE * CLIP
@@ -101,7 +101,7 @@ def short_seed(update: Update) -> Update:
     return {k: v + SCALE * draw.standard_normal(v.shape) for k, v in clipped(update, CLIP).items()}
 
 
-HERE = "fedpriv.simulations.dp.held_out"
+HERE = "dp_held_out"
 HELD_OUT: tuple[Fault, ...] = (
     Fault("noise cut to a range", f"{HERE}:noise_in_a_range", "some outputs need the client"),
     Fault("a tenth of the noise on one layer", f"{HERE}:one_layer_less", "each layer needs all"),

@@ -1,7 +1,7 @@
 """Mechanisms with one known fault each: what a verifier must find, and what people do get wrong.
 
 Each is right but for its fault, and has the noise of the ε that FAULTS claims for it. Try one:
-`fedpriv verify-dp mechanism fedpriv.simulations.dp.seeded:no_clipping --epsilon 4`.
+`PYTHONPATH=tests/helpers fedpriv verify-dp mechanism dp_seeded:no_clipping --epsilon 4`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -145,7 +145,7 @@ class Fault:
         return Claim(self.epsilon, DELTA, self.unit, self.neighbours)
 
 
-HERE = "fedpriv.simulations.dp.seeded"
+HERE = "dp_seeded"
 FAULTS: tuple[Fault, ...] = (
     Fault("no clipping", f"{HERE}:no_clipping", "one client adds as much as it likes"),
     Fault(
