@@ -19,7 +19,7 @@ def policy_told(cell, exposed):
 @pytest.fixture
 def no_data(monkeypatch):
     """The papers' data are not here: everything is checked but the data and what they fit."""
-    for name in ("shares_of", "model_of"):
+    for name in ("shares_of", "check_model"):
         monkeypatch.setattr(f"fedpriv.simulations.checks.{name}", lambda scenario: None)
 
 
