@@ -22,7 +22,7 @@ from fedpriv.report.page import write_report
 BROWSER = Path(__file__).parents[1] / "tests" / "browser" / "conftest.py"
 WATCH = """
 new MutationObserver((_, self) => {
-  if (!document.querySelector('.chart .main-svg')) return;
+  if (!document.querySelector('.chart svg path')) return;
   window.drawn = performance.now();
   self.disconnect();
 }).observe(document, { childList: true, subtree: true });

@@ -3,6 +3,7 @@
 A simulation and a deployment run the same app.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
@@ -26,6 +27,7 @@ from fedpriv.clients.protection.terms import terms_of
 from fedpriv.clients.representation import learn_pool, publish_encoder, share_codes, share_columns
 from fedpriv.clients.truth import Watch, truth_folder
 from fedpriv.errors import FedprivError, Refused
+from fedpriv.progress import still_wanted
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import loaded, model_of, test_samples, training_samples
 from fedpriv.state import State, apply, difference, state_of
@@ -60,7 +62,8 @@ def trained(
         watch.batches(job)
     job.report |= fit(job, watch.on_batch(plugin.on_batch) if folder else plugin.on_batch)
     update = plugin.on_update(difference(state_of(job.shared), start), job)
-    if folder and watch.trained:  # Poisson sampling may have drawn no sample at all
+    # Poisson sampling may have drawn no sample at all, and a run may have been stopped.
+    if folder and watch.trained and still_wanted(1.0, math.nan):
         watch.truth(job, update).save(folder)
     return job.shared, update, plugin.on_figures(job.report)
 

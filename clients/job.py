@@ -1,5 +1,6 @@
 """Job: what a client works on in one round, and how it trains."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -13,6 +14,7 @@ from fedpriv.clients.sharing import Sharing, sharing_of
 from fedpriv.data.dataset import Dataset
 from fedpriv.eager import skip_compiler
 from fedpriv.errors import BadData, BadInput, BadOption
+from fedpriv.progress import still_wanted
 from fedpriv.rng import Draws, generator, seed_of
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import (
@@ -245,7 +247,10 @@ def shuffled(job: Job) -> Iterator[Tensor]:
 
 
 def fit(job: Job, on_batch: OnBatch) -> dict[str, float]:
-    """Train in place; the mean loss, and how many samples and steps it took."""
+    """Train in place; the mean loss, and how many samples and steps it took.
+
+    It ends early in a run that was stopped. Whoever asked then throws the answer away.
+    """
     job.model.train(job.training.mode == "train")
     total, seen, steps = 0.0, 0, 0
     for batch in job.batches(job):
@@ -257,4 +262,6 @@ def fit(job: Job, on_batch: OnBatch) -> dict[str, float]:
         steps += 1
         if len(y):  # the mean over an empty Poisson batch is nan
             total, seen = total + float(loss.detach()) * len(y), seen + len(y)
+        if not still_wanted(0.0, math.nan):
+            break
     return {"loss": total / max(seen, 1), "steps": steps, "num-examples": len(job.x)}

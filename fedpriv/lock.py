@@ -77,9 +77,7 @@ def alone(patience: float = 0.0) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
 
 def _locked(path: Path, place: Path, until: float) -> tuple[int, bool]:
-    """A descriptor that holds the lock of the file that is at `path` now, and whether its folder is
-    new.
-    """
+    """A descriptor that holds the lock of the file at `path`, and whether its folder is new."""
     new = False
     while True:
         try:

@@ -1,6 +1,8 @@
 """Progress: long work calls it to say how far it is, and is told whether to go on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 Progress = Callable[[float, float], bool]  # part done in [0, 1], loss -> whether to go on
 
@@ -8,6 +10,28 @@ Progress = Callable[[float, float], bool]  # part done in [0, 1], loss -> whethe
 def go_on(part: float, loss: float) -> bool:
     """A progress that never stops anybody."""
     return True
+
+
+_going_on: ContextVar[Callable[[], bool]] = ContextVar("going_on", default=lambda: True)
+
+
+@contextmanager
+def wanted_while(going_on: Callable[[], bool]) -> Iterator[None]:
+    """Work of this thread within the block is wanted as long as `going_on` says so."""
+    token = _going_on.set(going_on)
+    try:
+        yield
+    finally:
+        _going_on.reset(token)
+
+
+def still_wanted(part: float, loss: float) -> bool:
+    """The progress of a client's own training, which no progress can be handed to.
+
+    Between a simulation and its clients are Flower's messages. A client in the same process learns
+    here that the run was stopped. Everywhere else the answer is yes.
+    """
+    return _going_on.get()()
 
 
 class Told:

@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 
 from fedpriv.eager import skip_compiler
 from fedpriv.errors import BadOption, WorkFailed
-from fedpriv.progress import Progress, Told, go_on
+from fedpriv.progress import Progress, Told, still_wanted
 from fedpriv.rng import Source, draws
 
 Normalise = Callable[[Tensor], Tensor]
@@ -65,7 +65,7 @@ def fit(
     lr: float = 1e-3,
     optimizer: Callable[..., torch.optim.Optimizer] = torch.optim.Adam,
     loss: Loss = cross_entropy,
-    progress: Progress = go_on,
+    progress: Progress = still_wanted,
 ) -> list[float]:
     """Train `model` in place and return the mean loss of each epoch.
 

@@ -1,5 +1,6 @@
-"""Strategies, and what somebody else's Flower app needs of them: `Curious(strategy,
-record_to(folder))`.
+"""Strategies, and what somebody else's Flower app needs of them.
+
+That is `Curious(strategy, record_to(folder))`.
 """
 
 from fedpriv.strategies.curious import Curious, Exchange

@@ -1,5 +1,6 @@
-"""The ServerApp: scenario -> strategy -> rounds -> run folder; the same in simulation and
-deployment.
+"""The ServerApp: scenario -> strategy -> rounds -> run folder.
+
+A simulation and a deployment run the same app.
 """
 
 import logging
@@ -67,8 +68,9 @@ def opened(run_config: Mapping[str, Any], scenario: Scenario) -> RunFolder:
 
 
 def in_order_of(first: State, kept: State) -> State:
-    """A checkpoint in the order of the model: a plugin that draws noise for one tensor after the
-    other must draw the same after a resume.
+    """A checkpoint in the order of the model.
+
+    A plugin that draws noise for one tensor after the other must draw the same after a resume.
     """
     names = [*(name for name in first if name in kept), *sorted(kept.keys() - first.keys())]
     return {name: kept[name] for name in names}

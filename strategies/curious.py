@@ -1,5 +1,6 @@
-"""Curious: sees every exchange, of updates and of codes, before it is aggregated, and changes
-nothing.
+"""Curious: sees every exchange before it is aggregated, and changes nothing.
+
+Exchanges are of updates and of codes.
 """
 
 import logging

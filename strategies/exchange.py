@@ -48,9 +48,7 @@ def sorted_out(
     why_unfit: Why,
     no_answer: str = "no answer",
 ) -> tuple[list[Message], list[tuple[Failure, int]], list[Failure]]:
-    """Usable replies in the order of the messages, who failed why with its node, and what else is
-    odd.
-    """
+    """Usable replies in the order of the messages, failures by node, and what else is odd."""
     answers, odd = paired(messages, replies, name)
     good: list[Message] = []
     failed: list[tuple[Failure, int]] = []

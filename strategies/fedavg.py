@@ -1,5 +1,6 @@
-"""FedAvg: the mean of client updates (SPN algorithms 2-3), reproducible whatever order replies come
-in.
+"""FedAvg: the mean of client updates (SPN algorithms 2-3).
+
+The mean is the same to the last bit in whatever order replies come in.
 """
 
 import logging

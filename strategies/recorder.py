@@ -1,5 +1,6 @@
-"""record_to: evidence in a folder, of updates and of codes, all of it or a sample, within a disk
-budget.
+"""record_to: evidence of updates and of codes in a folder, within a disk budget.
+
+It keeps every exchange or a sample of them.
 """
 
 import logging
@@ -30,8 +31,7 @@ def every(server_round: int) -> bool:
 
 
 class Recorder:
-    """Writes every exchange that is wanted as evidence: an Observation of an update, a Release of
-    codes.
+    """Writes wanted exchanges as evidence: an Observation of an update, a Release of codes.
 
     Other exchanges (who holds how much, an encoder alone, a pool) hold nothing of a client's
     samples.
@@ -94,9 +94,7 @@ class Recorder:
             self._sizes[part.name] = on_disk(part)
 
     def evidence(self, exchange: Exchange) -> Evidence | None:
-        """What an exchange shows of a client's samples; None for a kind of message that shows
-        nothing.
-        """
+        """What an exchange shows of a client's samples; None if that is nothing."""
         kind = exchange.sent.metadata.message_type
         if kind == MessageType.TRAIN:
             return self.observation(exchange)

@@ -1,5 +1,6 @@
-"""Representation sharing: an initiator publishes an encoder, parties share codes, a pool is learned
-from (ARS 3.3).
+"""Representation sharing: parties share codes instead of updates (ARS 3.3).
+
+An initiator publishes an encoder, parties share codes, and all learn from the pool of codes.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -200,9 +201,7 @@ class RepresentationSharing(FedAvg):
     # What a vertical federation does in its own way.
 
     def expected(self) -> State:
-        """The names and shapes of the encoder's weights; empty when samples are shared as they
-        are.
-        """
+        """The encoder's weights by name and shape; empty when samples are shared as they are."""
         return state_of(coder_of(self.scenario).encoder(self.wanted.layer))
 
     def encoder_of(self, party: int) -> State:

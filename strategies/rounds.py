@@ -136,9 +136,7 @@ class Federated:
     def exchanged(
         self, messages: list[Message], sent: State | None, record: Record
     ) -> list[Message]:
-        """The usable replies to the messages; who failed, and what was sent, goes into the
-        record.
-        """
+        """The usable replies to the messages; the record gets who failed and what was sent."""
         good, failed = self.answered(messages, sent)
         for failure in failed:
             log.warning(
@@ -195,8 +193,7 @@ class Federated:
     def evaluated(
         self, server_round: int, before: State, state: State, record: Record
     ) -> tuple[State, Record]:
-        """The state to go on with, and figures: the server's, and the clients' own when they keep
-        a split.
+        """The state to go on with, and figures of the server and of clients that keep a split.
 
         A state without a finite loss would make every client's next answer useless. The one
         before it stays then.

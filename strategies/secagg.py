@@ -1,5 +1,4 @@
-"""Secure aggregation, the server's side: a grid on which the answers to a round are all one and the
-same mean.
+"""Secure aggregation, the server's side: a grid on which every answer to a round is the mean.
 
 Flower 1.39 has SecAgg+ only as a workflow of its older API. SecureGrid runs that workflow's four
 stages for the train messages of a round and answers each of them with the mean, so that strategies
@@ -224,9 +223,7 @@ class SecureGrid(Through):
 
 @dataclass
 class Screened:
-    """A grid's one method; a reply that does not fit its stage becomes an error, with its
-    reason noted.
-    """
+    """A grid's one method; a reply that does not fit its stage becomes an error with a reason."""
 
     grid: Grid
     errors: dict[int, str]
@@ -295,8 +292,7 @@ def secured(grid: Grid, scenario: Scenario) -> Grid:
 
 @dataclass
 class OfSums:
-    """An observer that notes a round's sum once, as the update of one client with everybody's
-    samples.
+    """An observer that notes a round's sum once, as one client's update on everybody's samples.
 
     Its node is the number of clients, one past the last partition.
     """

@@ -54,9 +54,7 @@ def why_odd_stage(asked: Message, reply: Message, shapes: Shapes, heaviest: floa
 
 
 def why_odd_keys(given: ConfigRecord) -> str | None:
-    """Two different public keys on the protocol's curve: others refuse a round with anything
-    else.
-    """
+    """Two different public keys on the protocol's curve; clients refuse a round with other keys."""
     keys = [given.get(SecAggKey.PUBLIC_KEY_1), given.get(SecAggKey.PUBLIC_KEY_2)]
     for key in keys:
         if not isinstance(key, bytes) or len(key) > LONGEST:

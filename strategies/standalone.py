@@ -1,5 +1,6 @@
-"""Standalone: nobody shares, everybody trains for itself; the floor that sharing must beat (SPN
-fig. 7).
+"""Standalone: nobody shares, every client trains for itself (SPN fig. 7).
+
+Its accuracy is what sharing must beat.
 """
 
 from collections.abc import Iterable

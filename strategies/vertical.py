@@ -1,5 +1,6 @@
-"""Vertical sharing: parties hold columns of the same rows, own encoders, codes side by side (ARS
-4.4.2).
+"""Vertical sharing: parties hold different columns of the same rows (ARS 4.4.2).
+
+Each party has its own encoder. The codes of a row are put side by side.
 """
 
 from collections.abc import Mapping

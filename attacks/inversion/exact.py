@@ -29,8 +29,9 @@ def in_double(victims: Victims) -> Victims:
 
 @dataclass(frozen=True)
 class Exact:
-    """`inversion` by L-BFGS, and then up to `finish` steps in double precision for the victims
-    whose update it explains.
+    """`inversion` by L-BFGS, and then up to `finish` steps in double precision.
+
+    Only victims whose update the first search explains get the second one.
 
     In single precision the loss of a match ends at the rounding errors of the passes, some decibels
     before the rounding of the update itself. A victim that is not explained keeps its guess.

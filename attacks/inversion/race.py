@@ -3,6 +3,8 @@
 It is measured on planted clients, whose samples the attacker knows.
 """
 
+import logging
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -13,13 +15,15 @@ from torch import Tensor
 
 from fedpriv.attacks.inversion.attack import GradientInversion, Seen, victims_of
 from fedpriv.attacks.inversion.control import planted
+from fedpriv.attacks.inversion.exact import Exact
 from fedpriv.attacks.inversion.polishing import Polished
-from fedpriv.errors import BadOption
+from fedpriv.errors import BadOption, FedprivError
 from fedpriv.evidence.claims import Reconstruction
 from fedpriv.evidence.victims import Victims
 from fedpriv.metrics.matching import assignment
 from fedpriv.progress import Progress, Told, go_on
 
+log = logging.getLogger(__name__)
 Runner = Callable[..., Any]  # an attack: (evidence, progress) -> a Reconstruction
 
 _KEPT = 3  # one in so many goes on to the second round
@@ -72,7 +76,7 @@ def quality(claim: Reconstruction, truth: Tensor) -> Tensor:
 
 def shortened(attack: Runner, steps: int) -> tuple[Runner, int]:
     """The attack with at most so many steps and no last polish; one without steps unchanged."""
-    if isinstance(attack, Polished):
+    if isinstance(attack, Polished | Exact):
         attack = attack.inversion
     if isinstance(attack, GradientInversion):
         steps = min(steps, attack.steps)
@@ -116,7 +120,12 @@ def race(
         for at, name in enumerate(running):
             attack, taken = shortened(candidates[name], most)
             begin, end = (number + at / len(running)) / 2, (number + (at + 1) / len(running)) / 2
-            claim = attack(control, told.within(begin, end))
+            try:
+                claim = attack(control, told.within(begin, end))
+            except FedprivError as error:  # it needs what these victims do not have
+                log.info("%s cannot take part in the race: %s", name, error)
+                places[name] = Place(name, -math.inf, taken)
+                continue
             spent += claim.extra.get("evaluations", 0)
             places[name] = Place(name, float(quality(claim, truth).mean()), taken)
             if told.stopped:
@@ -144,6 +153,11 @@ def _finalists(room: int) -> int:
 def _work(room: int, steps: int) -> int:
     """Evaluations of one planted client in a race of `room` candidates, its end included."""
     return room * (steps + 1) + (_finalists(room) * (2 * steps + 1) if room > 1 else 0)
+
+
+def least_evaluations(controls: int) -> int:
+    """What a race of two candidates takes at the least; with fewer evaluations there is none."""
+    return controls * _work(2, _LEAST)
 
 
 def _by_psnr(places: Mapping[str, Place], names: list[str]) -> list[str]:

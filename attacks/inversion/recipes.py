@@ -65,10 +65,12 @@ def inversion(
     seed: int = 0,
     memory: float = 1.5,
 ) -> GradientInversion:
-    """A gradient inversion; `labels = "read"` takes them from the last layer, `replay` matches the
-    update of several local steps, `shared-only` compares where the update is not zero, `consensus`
-    keeps the restarts' mean instead of the best one, `coarse` searches a so many times smaller
-    image for half of the steps, `history` is how many steps L-BFGS remembers.
+    """A gradient inversion, from its options.
+
+    `labels = "read"` takes labels from the last layer. `replay` matches the update of several local
+    steps. `shared-only` compares where the update is not zero. `consensus` keeps the restarts' mean
+    instead of the best one. `coarse` searches a so many times smaller image for half of the steps.
+    `history` is how many steps L-BFGS remembers.
     """
     makers: dict[str, MakeOptimizer] = {
         "adam": adam(lr),
@@ -114,8 +116,9 @@ def exact(
     seed: int = 0,
     memory: float = 1.5,
 ) -> Exact:
-    """L-BFGS on the squared distance without a prior; up to `finish` steps in double precision go
-    on from there for the victims whose update is explained.
+    """L-BFGS on the squared distance without a prior, and then up to `finish` steps in doubles.
+
+    Only victims whose update the first search explains get the second one.
     """
     search = inversion(
         distance="l2",

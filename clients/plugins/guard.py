@@ -164,7 +164,9 @@ def public(alarms: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Guard(PrivacyPlugin):
-    """Looks for parallel and silent rows, units that hardly ever or always fire, hidden samples, a
+    """Looks at a received model for signs that its weights were planted.
+
+    The signs: parallel and silent rows, units that hardly ever or always fire, hidden samples, a
     very large loss, and jumps of weights since the last round.
 
     `action`: "warn" logs the signs and trains as usual, which is no defence; "refuse" does not

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss
 
 from fedpriv.eager import skip_compiler
-from fedpriv.progress import Progress, go_on
+from fedpriv.progress import Progress, go_on, still_wanted
 from fedpriv.rng import Source
 from fedpriv.training import batches, fit, outputs
 
@@ -26,7 +26,7 @@ def fit_decoder(
     epochs: int = 20,
     batch: int = 64,
     lr: float = 1e-3,
-    progress: Progress = go_on,
+    progress: Progress = still_wanted,
 ) -> nn.Module:
     """The decoder that minimises ‖x − Dec(z)‖² (ARS eq. 8, ARL eq. 1, RAN eq. 3), frozen."""
     fit(

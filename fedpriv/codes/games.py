@@ -1,5 +1,6 @@
 """Encoders trained for a task and against a decoder (RAN eq. 2-4, alg. 1; ARL eq. 6-9)."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from torch.nn.functional import cross_entropy, mse_loss
 from fedpriv.codes.decoding import Features, perceptual_loss
 from fedpriv.eager import skip_compiler
 from fedpriv.errors import WorkFailed
+from fedpriv.progress import still_wanted
 from fedpriv.rng import Source
 from fedpriv.training import batches
 
@@ -56,6 +58,8 @@ def alternate(
                 value = stage.loss(x[chosen], y[chosen])
                 value.backward()
                 stage.stepper.step()
+            if not still_wanted(epoch / epochs, math.nan):
+                return
         if not torch.isfinite(value):
             raise WorkFailed(
                 f"Adversarial training diverged in epoch {epoch + 1}; lower the learning rate "

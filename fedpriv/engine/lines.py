@@ -13,8 +13,9 @@ class Unknown(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """One rule, the slots it reads (slot 0 is x, line i writes slot i + 1), and its gradients' way
-    home.
+    """One rule, the slots it reads, and where its gradients go.
+
+    Slot 0 is x; line i writes slot i + 1.
 
     `deep` slots depend on parameters before them: only they need dL/da in the first backward pass.
     """

@@ -58,8 +58,9 @@ class Rule:
         """Keep the derivatives of the attack's loss with respect to what `gradients` gave."""
 
     def aim(self, names: dict[str, str], target: State) -> tuple[Tensor, ...]:
-        """Observed gradients (V, …) in the form of `gradients`, so that inner products stay: the
-        transpose of `named`.
+        """Observed gradients (V, …) in the form of `gradients`: the transpose of `named`.
+
+        Inner products stay the same.
         """
         return ()
 

@@ -1,3 +1,1 @@
-"""A real federation from docker-compose.yml: in containers, or as local processes without
-Docker.
-"""
+"""A real federation from docker-compose.yml: in containers, or as local processes."""

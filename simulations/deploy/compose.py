@@ -1,6 +1,4 @@
-"""docker-compose.yml as far as a federation needs it: services, what they run, and in which
-order.
-"""
+"""docker-compose.yml as far as a federation needs it: services, commands and their order."""
 
 import os
 import re

@@ -1,6 +1,4 @@
-"""`python -m fedpriv.simulations.deploy.enrol`: tell a SuperLink which clients' keys it may
-let in.
-"""
+"""`python -m fedpriv.simulations.deploy.enrol`: register clients' keys with a SuperLink."""
 
 import argparse
 import sys

@@ -1,6 +1,4 @@
-"""`python -m fedpriv.simulations.deploy.probe host:port …`: whether somebody listens on every one
-of them.
-"""
+"""`python -m fedpriv.simulations.deploy.probe host:port …`: whether every address is answered."""
 
 import socket
 import sys

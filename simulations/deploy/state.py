@@ -1,6 +1,4 @@
-"""What is known of a running deployment: one JSON file that the supervisor writes and commands
-read.
-"""
+"""What is known of a running deployment: a JSON file, written by its supervisor."""
 
 import json
 import os

@@ -1,5 +1,6 @@
-"""`python -m fedpriv.simulations.deploy.supervisor`: keeps the services of a compose file running
-as processes.
+"""`python -m fedpriv.simulations.deploy.supervisor`: keeps a compose file's services running.
+
+Each service is a process of this machine.
 
 It does what a Docker engine would: starts services when those they depend on are ready, checks
 their health, restarts them as the file says, and stops them in the opposite order when it gets

@@ -17,6 +17,7 @@ from fedpriv.simulations.dp.worlds import Update
 THRESHOLDS = 200
 SEEN = 4.0  # standard errors from which a column's difference is believed
 ROUNDING = 1e-7  # of a column's largest value: what varies less is taken for rounding
+FARTHEST = 1e6  # standard deviations: a column may have none in one of the worlds
 RIDGE = 1e-9  # of the variance of a column, where columns vary together
 
 
@@ -48,7 +49,7 @@ def candidates(quiet: Rows, loud: Rows, canary: Update) -> Iterator[Score]:
         centre, scale = a.mean(0)[noisy], a.std(0)[noisy] + 1e-300
 
         def size(values: np.ndarray) -> Scores:
-            away = np.clip((values[:, noisy] - centre) / scale, -1e6, 1e6)
+            away = np.clip((values[:, noisy] - centre) / scale, -FARTHEST, FARTHEST)
             found: Scores = (away**2).sum(1)
             return found
 
@@ -57,7 +58,8 @@ def candidates(quiet: Rows, loud: Rows, canary: Update) -> Iterator[Score]:
         towards = np.where(shift[noisy] < 0, -1.0, 1.0) / scale
 
         def largest(values: np.ndarray) -> Scores:
-            found: Scores = ((values[:, noisy] - centre) * towards).max(1)
+            away = np.clip((values[:, noisy] - centre) * towards, -FARTHEST, FARTHEST)
+            found: Scores = away.max(1)
             return found
 
         yield Score("by its largest entry", largest)

@@ -66,9 +66,13 @@ def canary(buffers: bool = False) -> Update:
 
 
 def one_entry() -> Update:
-    """A direction of norm 1 that is a single weight."""
+    """A direction of norm 1 that is a single weight, far from both ends.
+
+    A mechanism that sends only the largest entries takes the first or the last ones of an update
+    of zeros. An entry in the middle is among neither, so that it changes which entries are sent.
+    """
     found = nothing()
-    found["weight"][0, 0] = 1.0
+    found["weight"][2, 3] = 1.0
     return found
 
 

@@ -30,8 +30,9 @@ LONGEST = 40  # characters of a folder in which the names of Ray's sockets fit i
 def cluster(
     address: str | None = None, cpus: int | None = None, insecure: bool = False
 ) -> Iterator[None]:
-    """Ray while the block runs, joined at `address` or started here; one that was there before
-    stays.
+    """Ray while the block runs, joined at `address` or started here.
+
+    A Ray that was there before stays.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")

@@ -9,6 +9,7 @@ from flwr.app import Context, Error, Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedpriv.flower import Backend, Run, TaskIdentity
+from fedpriv.progress import wanted_while
 from fedpriv.simulations.federation.contexts import RUN_ID, SERVER_NODE
 from fedpriv.simulations.federation.ray_life import RayLost
 
@@ -90,11 +91,16 @@ class SimulationGrid(Grid):
         """The client's reply; a client that breaks down answers with an error."""
         node = message.metadata.dst_node_id
         try:
-            reply, self.contexts[node] = self.backend.process_message(message, self.contexts[node])
+            with wanted_while(self.going_on):
+                reply, self.contexts[node] = self.backend.process_message(
+                    message, self.contexts[node]
+                )
         except RayLost:  # no client's fault, and no client can answer any more
             raise
         except (Exception, SystemExit) as error:
             reply = Message(Error(FAILED, f"{type(error).__name__}: {error}"), reply_to=message)
+        if not self.going_on():  # the client may have stopped in the middle of its training
+            reply = Message(Error(FAILED, "the run was stopped"), reply_to=message)
         self.touched.add(node)
         self.on_reply(node)
         return reply

@@ -1,5 +1,7 @@
-"""Whether Ray is still there: a Ray that has lost a daemon neither answers nor says so for a
-minute, and then ends the whole process without a message.
+"""Whether Ray is still there.
+
+A Ray that has lost a daemon neither answers nor says so for a minute. Then it ends the whole
+process without a message.
 """
 
 import socket

@@ -117,7 +117,8 @@ def simulate(
     """Train the scenario's federation into `folder`.
 
     After every round `going_on` is asked whether there is time for the next. `progress` is asked
-    after every reply: when it says stop, the round under way is given up and done again later.
+    after every reply, and after every batch of a client in this process: when it says stop, the
+    round under way is given up and done again later.
     `starts` keeps what the rounds in `keep` start from, and what the next round would when training
     is stopped.
     """

@@ -1,5 +1,6 @@
-"""Servers that change the model they send; clients build the architecture, so weights are all there
-is.
+"""Servers that change the weights of the model they send.
+
+Clients build the architecture themselves, so that weights are all a server can change.
 """
 
 from fedpriv.strategies.malicious.wrapper import Malicious

@@ -32,8 +32,9 @@ def target_of(target: int, classes: int, attack: str) -> int:
 
 @dataclass(frozen=True)
 class ClassFishing:
-    """Only samples of class `target` leave a gradient below the head: p is near zero for
-    everybody.
+    """Only samples of class `target` leave a gradient below the head.
+
+    The probability p of `target` is near zero for every sample.
     """
 
     target: int = 0
@@ -55,8 +56,7 @@ class ClassFishing:
 
 @dataclass(frozen=True)
 class FeatureFishing:
-    """Of class `target`, only about one sample in `group` leaves a gradient: the least typical
-    ones.
+    """Of class `target`, only the least typical samples leave a gradient: about one in `group`.
 
     A steep probe along the direction that tells the class from the others; samples well inside the
     class reach p = 1 and are silent, samples of other classes stay at p = 0 and are silent too.
@@ -88,8 +88,9 @@ class FeatureFishing:
 
 
 def probe(inside: Tensor, positive: Tensor, ridge: float = 1e-2) -> Tensor:
-    """The direction of a ridge regression on membership; unit spread between the two groups'
-    means.
+    """The direction of a ridge regression on membership, scaled.
+
+    The means of the two groups then differ by 1.
     """
     centred = (inside - inside.mean(0)).double()
     wanted = positive.double() - positive.double().mean()

@@ -16,9 +16,7 @@ QUIET = 1e-3
 
 
 def thresholds(brightness: Tensor, bins: int) -> Tensor:
-    """(bins,) ascending: a normal law fitted to `brightness` cut into parts of equal
-    probability.
-    """
+    """(bins,) ascending: a normal law fitted to `brightness`, cut into equally likely parts."""
     law = torch.distributions.Normal(brightness.mean(), brightness.std())
     found: Tensor = law.icdf(torch.arange(bins) / bins + 0.5 / bins)
     return found

@@ -1,6 +1,4 @@
-"""Where weights can be planted: the first hidden linear layer, what comes before it, and the
-head.
-"""
+"""Where weights can be planted: first hidden linear layer, what comes before it, and head."""
 
 from dataclasses import dataclass
 
@@ -47,8 +45,7 @@ def parts_of(model: nn.Module, attack: str) -> Parts:
 
 @torch.no_grad()
 def opened(parts: Parts, state: State, x: Tensor, generator: torch.Generator) -> State:
-    """The state with a front that is affine on inputs like `x`, so that it can be solved for the
-    input.
+    """The state with a front that is affine on inputs like `x`: the input can be solved for.
 
     Filters are random directions, which lose nothing that the layer's size can hold; biases lift
     every unit above zero, where a ReLU changes nothing.

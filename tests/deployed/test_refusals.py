@@ -58,7 +58,7 @@ def supernode(federation, tmp_path, ca, key):
         "--isolation=process",
         "--max-retries=1",
         "--max-wait-time=10",
-        "--port=39471",
+        "--port=0",
     ]
     done = subprocess.run(program(words), capture_output=True, text=True, timeout=300, cwd=tmp_path)
     return done.returncode, done.stdout + done.stderr

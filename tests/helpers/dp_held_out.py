@@ -101,6 +101,19 @@ def short_seed(update: Update) -> Update:
     return {k: v + SCALE * draw.standard_normal(v.shape) for k, v in clipped(update, CLIP).items()}
 
 
+def largest_entries(update: Update) -> Update:
+    """Only the entries that are largest without noise are sent: their places are bare."""
+    held = clipped(update, CLIP)
+    noisy = noised(held, SCALE)
+    sent: Update = {}
+    for name, values in held.items():
+        first = np.argsort(-np.abs(values).ravel(), kind="stable")[: max(1, values.size // 4)]
+        kept = np.zeros(values.size, bool)
+        kept[first] = True
+        sent[name] = np.where(kept.reshape(values.shape), noisy[name], 0.0)
+    return sent
+
+
 HERE = "dp_held_out"
 HELD_OUT: tuple[Fault, ...] = (
     Fault("noise cut to a range", f"{HERE}:noise_in_a_range", "some outputs need the client"),
@@ -120,4 +133,5 @@ HELD_OUT: tuple[Fault, ...] = (
     Fault("noise where it changed", f"{HERE}:noise_where_it_changed", "zeros have no noise"),
     Fault("each entry clipped to C", f"{HERE}:clip_by_value", "d entries have √d of sensitivity"),
     Fault("noise from a short seed", f"{HERE}:short_seed", "1,024 noises can all be tried"),
+    Fault("largest entries only", f"{HERE}:largest_entries", "which entries are sent is bare"),
 )

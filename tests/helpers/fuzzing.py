@@ -1,6 +1,7 @@
 """Run bad inputs through the real command line, each in a forked process with a time limit.
 
-`python tests/helpers/fuzzing.py [COUNT] [SEED]` prints a table of exit codes by kind.
+`python tests/helpers/fuzzing.py [COUNT] [SEED]` prints a table of exit codes by kind. It exits with
+1 if a command ended wrongly.
 """
 
 import os
@@ -138,4 +139,8 @@ def table(endings: list[Ending]) -> str:
 if __name__ == "__main__":
     count, seed = (int(one) for one in (*sys.argv[1:], *("500", "0")[len(sys.argv) - 1 :]))
     with tempfile.TemporaryDirectory() as scratch:
-        print(table(fuzzed(count, seed, Path(scratch))))
+        endings = fuzzed(count, seed, Path(scratch))
+    print(table(endings))
+    wrong = sum(bool(one.wrong) for one in endings)
+    print(f"{wrong} of {len(endings)} ended wrongly")
+    sys.exit(int(wrong > 0))
