@@ -11,6 +11,9 @@ from fedpriv.attacks.analytic.recursive import Recursive
 from fedpriv.attacks.codes.attributes import AttributeAttack, FeatureAttack
 from fedpriv.attacks.codes.decoder import DecoderAttack, TakeAsIs
 from fedpriv.attacks.codes.masks import MaskOverlap, MaskReading, MaskSearch
+from fedpriv.attacks.inference.class_shares import ClassShares
+from fedpriv.attacks.inference.membership import by_model, by_norm, by_others, by_update, matched
+from fedpriv.attacks.inference.owners import OwnerByUpdate
 from fedpriv.attacks.inversion.features import FeatureInversion
 from fedpriv.attacks.inversion.recipes import (
     exact,
@@ -21,10 +24,11 @@ from fedpriv.attacks.inversion.recipes import (
 )
 from fedpriv.evidence.claims import Claim
 from fedpriv.registry import Entry, Registry
+from fedpriv.tables import decides
 
 # An attack is called with evidence and a progress. Evidence of updates is a list of observations,
-# that
-# of codes a Knowledge. It gives one claim about all victims, or a claim for each.
+# of all rounds together a Series, of codes a Knowledge. It gives one claim about all victims, or a
+# claim for each.
 Attack = Callable[..., Claim | Sequence[Claim]]
 
 
@@ -34,7 +38,8 @@ class AttackRow(Entry[Attack]):
 
     `knows` are the plugins whose users it is informed of. `needs` are conditions by name, which
     fedpriv.simulations.judging.conditions checks and fulfils. An analysis is told a part of the
-    secret: it is no attack, and no verdict rests on it.
+    secret: it is no attack, and no verdict rests on it. A `whole` attack looks at all rounds and
+    clients at once.
     """
 
     sees: Literal["update", "codes", "models"] = "update"
@@ -44,6 +49,12 @@ class AttackRow(Entry[Attack]):
     knows: tuple[str, ...] = ()
     claims: str = "sample"
     needs: tuple[str, ...] = ()
+    whole: bool = False
+
+    @property
+    def decides(self) -> bool:
+        """Whether a verdict may rest on it."""
+        return decides(self.by)
 
     def known(self, plugins: Iterable[str]) -> list[str]:
         """The plugins among these that it is informed of."""
@@ -58,6 +69,7 @@ class AttackRow(Entry[Attack]):
 
 _LBFGS = partial(inversion, optimiser="lbfgs", lr=1.0, init="patterned", patience=100)
 _on_codes = partial(AttackRow, sees="codes", by="curious party")
+_on_series = partial(AttackRow, whole=True, needs=("candidates",), claims="member")
 _ADAM = partial(inversion, signed=True, schedule="steps", box=True, tv=1e-4, steps=4800)
 
 ATTACKS: Registry[Attack] = Registry(
@@ -184,6 +196,73 @@ ATTACKS: Registry[Attack] = Registry(
             "reads rows that few samples pass, planted or fished",
             "Boenisch 2023",
             by="malicious server",
+        ),
+        "member-loss": _on_series(
+            by_model, "small loss under the last public model", "Yeom 2018", sees="models"
+        ),
+        "member-confidence": _on_series(
+            partial(by_model, signal="confidence"),
+            "high logit of the true class under the last public model",
+            "LiRA",
+            sees="models",
+        ),
+        "member-rounds": _on_series(
+            partial(by_model, signal="confidence", over="all"),
+            "the same under the public models of all rounds",
+            sees="models",
+        ),
+        "member-norm": _on_series(
+            by_norm, "small gradient under the public models", "Nasr 2019", sees="models"
+        ),
+        "member-own-loss": _on_series(
+            partial(by_update, signal="confidence"),
+            "high logit of the true class under what the suspect sent back",
+            "Nasr 2019",
+        ),
+        "member-cosine": _on_series(
+            by_update, "cosine of the sample's gradient with the suspect's updates", "FedMIA"
+        ),
+        "member-difference": _on_series(
+            partial(by_update, signal="difference"),
+            "how much of the suspect's updates the sample's gradient explains",
+            "Li 2022",
+        ),
+        "member-matched": _on_series(
+            matched,
+            "knows of noise: rounds weighed as a matched filter does",
+            knows=("noise", "dp"),
+        ),
+        "fedmia": _on_series(
+            by_others,
+            "cosine against that of all other clients, over all rounds",
+            "FedMIA",
+            needs=("candidates", "several-clients"),
+        ),
+        "fedmia-loss": _on_series(
+            partial(by_others, signal="confidence"),
+            "logit under the suspect's model against that under all other clients'",
+            "FedMIA",
+            needs=("candidates", "several-clients"),
+        ),
+        "owner-loss": _on_series(
+            partial(OwnerByUpdate, signal="confidence"),
+            "the client whose own model fits the sample best",
+            "Hu 2021",
+            claims="owner",
+            needs=("candidates", "several-clients"),
+        ),
+        "owner-cosine": _on_series(
+            partial(OwnerByUpdate, signal="cosine"),
+            "the client whose update points most along the sample's gradient",
+            claims="owner",
+            needs=("candidates", "several-clients"),
+        ),
+        "class-shares": _on_series(
+            ClassShares,
+            "for one local step: the last layer's update as a mixture of what each class gives",
+            "Decaf",
+            claims="classes",
+            needs=("own-samples",),
         ),
         "decoder": _on_codes(
             partial(DecoderAttack, codes="clean"), "decoder of clean codes", "ARS eq. 8"

@@ -72,10 +72,13 @@ class Watch:
     def truth(self, job: Job, released: State) -> Truth:
         """What the job trained on, and how far its update is from the plain one."""
         used = torch.tensor(list(self.trained), dtype=torch.long)
+        x, trained = job.original[used].cpu(), torch.stack(list(self.trained.values()))
+        if job.scenario.keep_truth == "numbers":
+            x = trained = torch.zeros(len(used), 0)
         clean = released if not job.scenario.plugins else clean_update(job, self.positions)
         return Truth(
-            x=job.original[used].cpu(),
-            trained=torch.stack(list(self.trained.values())),
+            x=x,
+            trained=x if x.shape == trained.shape and torch.equal(x, trained) else trained,
             y=job.y[used].cpu(),
             indices=job.indices[used],
             clean=norm(clean),

@@ -10,8 +10,10 @@ from fedpriv.data.signals import har
 from fedpriv.data.synthetic import synthetic
 from fedpriv.data.tabular import adult
 from fedpriv.metrics.features import cosine_similarity
+from fedpriv.metrics.holdings import presence, share_error
 from fedpriv.metrics.images import mse, psnr, relative_error, ssim
-from fedpriv.metrics.labels import hit, share_equal
+from fedpriv.metrics.labels import hit, overlap, share_equal
+from fedpriv.metrics.membership import found, found_strictly, rank, rate
 from fedpriv.metrics.metric import Metric, fixed, pictures
 from fedpriv.metrics.perceptual import perceptual
 from fedpriv.models.alexnet import alexnet
@@ -113,7 +115,15 @@ METRICS: Registry[Metric] = Registry(
             "ARS sect. 5.1.3",
         ),
         "relative-error": Entry(
-            fixed(Metric(relative_error, "low", said="relative error", cap="reconstruction")),
+            fixed(
+                Metric(
+                    relative_error,
+                    "low",
+                    said="relative error",
+                    cap="reconstruction",
+                    bound=0.3,
+                )
+            ),
             "‖x* − x‖ / ‖x‖; SPN writes rMSE",
             "SPN sect. 4.1",
         ),
@@ -134,8 +144,17 @@ METRICS: Registry[Metric] = Registry(
             "PSNR against the image as the client trained on it",
             "ATS eq. 2",
         ),
+        "label-overlap": Entry(
+            fixed(Metric(overlap, "high", of="labels", said="labels of the batch recovered")),
+            "labels of the batch recovered, whichever sample they belong to",
+            "the overlap of two multisets",
+        ),
         "label-hit": Entry(
-            fixed(Metric(hit, "high", of="labels", said="labels recovered", cap="membership")),
+            fixed(
+                Metric(
+                    hit, "high", of="labels", said="labels recovered", cap="membership", margin=0.1
+                )
+            ),
             "the label is right",
             "SPN sect. 4.1",
         ),
@@ -145,12 +164,40 @@ METRICS: Registry[Metric] = Registry(
             "SPN theorem 2.2",
         ),
         "traced-hit": Entry(
-            fixed(Metric(hit, "high", of="owner", said="owners found", cap="tracing")),
+            fixed(Metric(hit, "high", of="owner", said="owners found", cap="tracing", margin=0.1)),
             "the nearest reconstruction is its owner's",
             "SPN alg. 6",
         ),
+        "member-hit": Entry(
+            fixed(Metric(found, "high", of="member", said="members found at 1 % FPR")),
+            "a member that is found while at most 1 % of held-out samples are accused",
+            "LiRA",
+        ),
+        "member-hit-strict": Entry(
+            fixed(Metric(found_strictly, "high", of="member", said="members found at 0.1 % FPR")),
+            "the same with at most 0.1 % of held-out samples accused",
+            "LiRA",
+        ),
+        "member-rank": Entry(
+            fixed(Metric(rank, "high", of="member", said="held-out samples below a member")),
+            "share of held-out samples that score below a member; its mean is the AUC",
+        ),
+        "member-fpr": Entry(
+            fixed(Metric(rate, "low", of="member", said="FPR at which a member is found")),
+            "share of held-out samples accused when a member is",
+        ),
+        "class-share-error": Entry(
+            fixed(Metric(share_error, "low", of="classes", said="L1 error of class shares")),
+            "sum over classes of |guessed − true share| of a client's samples",
+            "Decaf",
+        ),
+        "class-presence": Entry(
+            fixed(Metric(presence, "high", of="classes", said="classes said rightly to be there")),
+            "share of classes of which it is known whether a client has any",
+            "Decaf",
+        ),
         "attribute-hit": Entry(
-            fixed(Metric(hit, "high", of="attribute", said="attribute read")),
+            fixed(Metric(hit, "high", of="attribute", said="attribute read", margin=0.1)),
             "the private attribute is right",
             "ARS sect. 5.1.3",
         ),

@@ -1,5 +1,6 @@
-"""RunFolder: every file of a run, with a reader and a writer; the only interface between running
-and reporting.
+"""RunFolder: every file of a run, with a reader and a writer.
+
+Running and reporting meet here and nowhere else.
 """
 
 import json
@@ -26,6 +27,7 @@ from fedpriv.tables import Row, read_table, write_table
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fedpriv.evidence.candidates import Candidates, Key
     from fedpriv.evidence.claims import Claim
     from fedpriv.evidence.truth import Truth
 
@@ -197,6 +199,9 @@ class RunFolder:
     def observations(self) -> Path:
         return self.path / "observations"
 
+    def evidence_files(self) -> list[Path]:
+        return sorted(self.observations.glob("*.safetensors"))
+
     def has_evidence(self) -> bool:
         return any(self.observations.glob("*.safetensors"))
 
@@ -210,6 +215,26 @@ class RunFolder:
 
         path = self.truth / f"{inside(name)}.npz"
         return Truth.load(path) if path.exists() else None
+
+    @property
+    def candidates_file(self) -> Path:
+        """The samples that an attacker asks about."""
+        return self.path / "candidates.npz"
+
+    @property
+    def key_file(self) -> Path:
+        """Which candidates were trained on, and by whom: for the judge alone."""
+        return self.truth / "candidates.key"
+
+    def candidates(self) -> "Candidates | None":
+        from fedpriv.evidence.candidates import Candidates
+
+        return Candidates.load(self.candidates_file) if self.candidates_file.exists() else None
+
+    def key(self) -> "Key | None":
+        from fedpriv.evidence.candidates import Key
+
+        return Key.load(self.key_file) if self.key_file.exists() else None
 
     @property
     def attacks(self) -> Path:
@@ -234,8 +259,9 @@ class RunFolder:
             yield load_claim(path)
 
     def attacked(self, attack: str, options: Mapping[str, Any]) -> set[str]:
-        """The evidence that an attack is done with; pooled rounds share one claim, so files do not
-        tell. With other options it is to be done again.
+        """The evidence that an attack with these options is done with.
+
+        Files do not tell, because pooled rounds share one claim.
         """
         found = read_json(self.attacks / inside(attack) / "attacked.json", {})
         victims = found.get("victims")
@@ -375,8 +401,9 @@ NUMBERS = ("accuracy", "loss", "seconds")
 
 
 def why_no_round(record: Any) -> str:
-    """What is wrong with a line of rounds.jsonl: nothing if it has a round, and counts, numbers and
-    lists where readers expect them.
+    """What is wrong with a line of rounds.jsonl.
+
+    Nothing is if it has a round, and counts, numbers and lists where readers expect them.
     """
     if not isinstance(record, dict) or "round" not in record:
         return f"it has no round: {record!r:.60}"

@@ -25,6 +25,17 @@ RENAMED = {
     "psnr-best": "psnr-worst",
 }
 KNOWS = "the defence"  # what an old table says of an attacker that it calls informed
+ANALYSIS = "analysis"  # in the column `by`: it is told a part of the secret
+
+
+def decides(by: object) -> bool:
+    """Whether a verdict may rest on scores of this attacker; an analysis is no attacker."""
+    return by != ANALYSIS
+
+
+def decisive(scores: "pd.DataFrame") -> "pd.DataFrame":
+    """The rows of scores that a verdict may rest on."""
+    return scores[scores["by"] != ANALYSIS] if "by" in scores else scores
 
 
 def table_text(rows: Iterable[Mapping[str, Any]]) -> str:

@@ -101,6 +101,7 @@ def check_attacks(scenario: Scenario, attacks: Iterable[Attack]) -> None:
                 f"[[attacks]] '{attack.name}' claims '{row.claims}', which nobody can judge; "
                 f"choose from: {', '.join(name for name in CLAIMS if name)}."
             )
+        check_kept(attack, scenario)
         check_options(attack)
         check_attribute(attack, scenario)
         if row.sees == "codes" and why_not(attack.name, scenario) is None:
@@ -110,6 +111,15 @@ def check_attacks(scenario: Scenario, attacks: Iterable[Attack]) -> None:
                 f"[[attacks]] '{attack.name}' wants rounds {attack.rounds!r}, but the federation "
                 f"has rounds 1 to {last}."
             )
+
+
+def check_kept(attack: Attack, scenario: Scenario) -> None:
+    """What clients keep is enough to judge what the attack claims."""
+    if scenario.keep_truth == "numbers" and CLAIMS[row_of(attack.name).claims].asked == "message":
+        raise BadScenario(
+            f"keep-truth = 'numbers' keeps no samples, and [[attacks]] '{attack.name}' is judged "
+            "by them; set keep-truth = true, or leave the attack out."
+        )
 
 
 def check_options(attack: Attack) -> None:

@@ -1,41 +1,53 @@
-"""From which participant did this image come?"""
+"""Whose sample is it? The client whose updates fit a sample best (Hu et al. 2021)."""
 
+import time
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from fedpriv.errors import BadInput
+from fedpriv.attacks.inference.membership import everybody, signal_of
+from fedpriv.attacks.inference.series import Series
+from fedpriv.errors import BadObservation
+from fedpriv.evidence.candidates import Candidates
+from fedpriv.evidence.inferences import Owners
+from fedpriv.progress import Progress, go_on
+
+
+def fits_best(signal: Tensor) -> Tensor:
+    """(M,) the place of the client whose signal (R, K, M) stands out most, over all rounds.
+
+    Each round is centred over clients first: rounds with large values do not outvote others.
+    """
+    centred = signal - signal.nanmean(1, keepdim=True)
+    spread = centred.square().nanmean(1, keepdim=True).sqrt().clamp_min(1e-12)
+    known = signal.isfinite().sum(0).clamp_min(1)
+    found: Tensor = ((centred / spread).nansum(0) / known).argmax(0)
+    return found
 
 
 @dataclass(frozen=True)
-class Traces:
-    """For each query: whose reconstruction is nearest, that reconstruction, and its MSE."""
+class OwnerByUpdate:
+    """Every candidate is said to be the client's whose updates fit it best."""
 
-    participants: Tensor
-    nearest: Tensor
-    mse: Tensor
+    candidates: Candidates
+    signal: Literal["cosine", "difference", "loss", "confidence"] = "loss"
 
-
-def trace(queries: Tensor, reconstructions: Tensor, owners: Tensor, chunk: int = 256) -> Traces:
-    """The owner of the reconstruction nearest to each query by MSE (SPN alg. 6).
-
-    queries: (Q, …) images, reconstructions: (R, …), owners: (R,) participant of each one.
-    """
-    if not len(reconstructions) or len(reconstructions) != len(owners):
-        raise BadInput(
-            f"tracing needs one owner per reconstruction and at least one, got {len(owners)} "
-            f"owners for {len(reconstructions)} reconstructions."
+    def __call__(self, seen: Series, progress: Progress = go_on) -> Owners:
+        if len(seen.nodes) < 2:
+            raise BadObservation("Owners are told apart by their updates; only one was seen.")
+        started = time.perf_counter()
+        places = fits_best(signal_of(seen, self.candidates, self.signal))
+        clients = torch.tensor([_number(node) for node in seen.nodes])
+        return Owners(
+            guess=clients[places][None],
+            names=(everybody(seen),),
+            seconds=time.perf_counter() - started,
         )
-    if queries.shape[1:] != reconstructions.shape[1:]:
-        raise BadInput(
-            f"queries are {tuple(queries.shape[1:])} and reconstructions "
-            f"{tuple(reconstructions.shape[1:])}: they must have one shape."
-        )
-    guesses = reconstructions.flatten(1)
-    parts = [
-        ((part.flatten(1).unsqueeze(1) - guesses).square().mean(2)).min(1)
-        for part in queries.split(max(1, chunk * 4096 // guesses.numel() + 1))
-    ]
-    nearest = torch.cat([part.indices for part in parts])
-    return Traces(owners[nearest], nearest, torch.cat([part.values for part in parts]))
+
+
+def _number(node: int | str) -> int:
+    if not str(node).lstrip("-").isdigit():
+        raise BadObservation(f"Clients must be named by numbers to be owners; one is '{node}'.")
+    return int(node)

@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 from zipfile import BadZipFile
 
 import numpy as np
@@ -19,6 +19,7 @@ from fedpriv.metrics.matching import assignment
 
 FOUND = "found/"
 Views = dict[str, tuple[Tensor, Tensor]]  # what is compared -> guess and truth, a row a sample
+Asked = Literal["message", "candidates", "client"]  # what a claim is about: see judging.held
 CLAIMS: dict[str, "type[Claim]"] = {}  # by kind; a class of claims enters when it is defined
 
 
@@ -59,6 +60,7 @@ class Claim:
 
     kind: ClassVar[str] = ""
     gives: ClassVar[tuple[str, ...]] = ()  # what a judge can compare of it: the keys of `views`
+    asked: ClassVar[Asked] = "message"  # else it is about all rounds that were seen
 
     names: tuple[str, ...] = ()
     seconds: float = 0.0
@@ -83,6 +85,10 @@ class Claim:
     def views(self, truth: Truth, g: Tensor, t: Tensor) -> Views:
         """Guess and truth of one victim, by what is compared; `g`, `t` are from `pairs`."""
         raise NotImplementedError(f"{type(self).__name__} cannot be compared with a truth.")
+
+    def said(self, truth: Truth, g: int, t: int) -> dict[str, Any]:
+        """What a row of scores says of one guess besides its metrics."""
+        return {}
 
     def at(self, rows: Tensor) -> Self:
         """The claim about some of its samples only."""
@@ -222,6 +228,13 @@ class Attribute(Claim):
             return {}
         return {"attribute": (self.guess[0][g], truth.attributes[self.attribute][t])}
 
+    def said(self, truth: Truth, g: int, t: int) -> dict[str, Any]:
+        """What was said of the attribute, and what is true."""
+        if self.attribute not in truth.attributes:
+            return {}
+        real = int(truth.attributes[self.attribute][t])
+        return {"attribute": self.attribute, "guess": int(self.guess[0][g]), "truth": real}
+
     def blind(self, public: Public) -> Self:
         """The most frequent class of public samples, for everybody."""
         often = majority(public.attributes[self.attribute])
@@ -271,6 +284,8 @@ def claims_in(found: Claim | Sequence[Claim]) -> list[Claim]:
 
 def load_claim(path: Path | str) -> Claim:
     """Read what `save` wrote."""
+    import fedpriv.evidence.inferences  # noqa: F401  # its classes of claims enter CLAIMS
+
     try:
         with np.load(path, allow_pickle=False) as file:
             facts = json.loads(str(file["facts"]))

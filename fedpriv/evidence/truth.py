@@ -24,7 +24,7 @@ class Truth:
 
     Args:
         x: (N, …), its own samples as the model takes them (normalised), each once. Behind codes,
-            row i is the sample of code i.
+            row i is the sample of code i. (N, 0) where only their numbers were kept.
         trained: The same after the plugins' `on_batch`; behind codes it is `x`. y: (N,), their
         labels. indices: (N,), their numbers in the data set. clean: ‖B‖, the norm of the update
         that plain training on the same batches gives (SPN fig. 5);
@@ -53,6 +53,11 @@ class Truth:
     node: int
     attributes: Mapping[str, Tensor] = field(default_factory=dict)
     secrets: Mapping[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def samples(self) -> bool:
+        """Whether the samples themselves were kept, and not their numbers alone."""
+        return self.x.numel() > 0
 
     @property
     def name(self) -> str:

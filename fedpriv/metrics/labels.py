@@ -22,6 +22,23 @@ def hit(guess: Tensor, truth: Tensor) -> Tensor:
     return (guess == truth).double()
 
 
+def overlap(guess: Tensor, truth: Tensor) -> Tensor:
+    """1 for as many samples of each class as were guessed of it, whichever they are, (N,).
+
+    The mean over a batch is the overlap of both multisets: labels that were all found count as
+    found, also where no picture says which belongs to which sample.
+    """
+    guess = classes_of(guess)
+    hits = hit(guess, truth)  # which also checks the shapes
+    for label in truth.unique():
+        own = (truth == label).nonzero().flatten()
+        said = int((guess == label).sum())
+        exact = own[hits[own] > 0]
+        rest = own[hits[own] == 0]
+        hits[rest[: max(0, min(said, len(own)) - len(exact))]] = 1.0
+    return hits
+
+
 def share_equal(guess: Tensor, truth: Tensor) -> Tensor:
     """The share of entries that are equal, (N,): categories of a row, coordinates of a mask."""
     if guess.shape != truth.shape:

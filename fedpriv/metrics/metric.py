@@ -32,6 +32,8 @@ class Metric:
             others are "labels", "owner", "attribute", "features" (see Claim.views).
         said: How people write the name. Default: the name itself.
         bound: The worst value that is allowed where nobody sets a gate; None for no bound.
+        margin: For values of 0 or 1: by how much of all samples an attacker may be right more often
+            than a blind guess, where nobody sets a gate; None for metrics that are no such hits.
         fits: Whether it can compare truths of this shape.
         cap: The kind of attack whose distance CAP takes from this metric (SPN eq. 1), such as
             "reconstruction"; empty for none.
@@ -50,6 +52,7 @@ class Metric:
     of: str = "sample"
     said: str = ""
     bound: float | None = None
+    margin: float | None = None
     fits: Callable[[Tensor], bool] = anything
     cap: str = ""
 

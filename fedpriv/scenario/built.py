@@ -16,7 +16,7 @@ from fedpriv.data.dataset import Dataset
 from fedpriv.data.partition import class_counts, partition
 from fedpriv.errors import BadOption
 from fedpriv.models.group_norm import group_normalised
-from fedpriv.rng import seed_of
+from fedpriv.rng import generator, seed_of
 from fedpriv.scenario import Scenario
 from fedpriv.state import State, state_of
 
@@ -66,15 +66,29 @@ def _shares(text: str, clients: int) -> list[np.ndarray]:
     data, seed = scenario.data, scenario.seed
     dataset = dataset_of(scenario)
     kind = "iid" if data.partition == "vertical" else data.partition
-    return partition(
-        dataset.y_train.numpy(),
+    given = np.setdiff1d(np.arange(len(dataset.y_train)), reserved(scenario))
+    parts = partition(
+        dataset.y_train.numpy()[given],
         clients,
         kind=kind,
         alpha=data.alpha,
         shards_each=data.shards_per_client,
-        owners=None if dataset.ids is None else dataset.ids[0].numpy(),
+        owners=None if dataset.ids is None else dataset.ids[0].numpy()[given],
         seed=seed_of(seed, "partition"),
     )
+    return [given[part] for part in parts]
+
+
+def reserved(scenario: Scenario) -> np.ndarray:
+    """The numbers of the training samples that no client gets, `data.reserve` of them."""
+    count, total = scenario.data.reserve, len(dataset_of(scenario).y_train)
+    if count >= total:
+        raise BadOption(
+            f"data.reserve is {count}, but there are only {total} training samples; clients need "
+            "some."
+        )
+    order = torch.randperm(total, generator=generator(scenario.seed, "reserve"))
+    return np.sort(order[:count].numpy())
 
 
 def shares_of(scenario: Scenario, clients: int | None = None) -> list[np.ndarray]:

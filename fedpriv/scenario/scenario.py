@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import tomli_w
 
@@ -15,6 +15,7 @@ from fedpriv.scenario.sections import (
     Data,
     Defence,
     Federation,
+    Inference,
     Malicious,
     Representation,
     Spec,
@@ -38,7 +39,8 @@ class Scenario:
         paper: Where it comes from.
         seed: The seed of everything that is drawn in a simulation.
         keep_truth: Whether clients write the samples they used to their own disk. None: if there
-            are attacks, which need the truth for their scores.
+            are attacks, which need the truth for their scores. "numbers": only which samples
+            they are, which is all that questions about membership need.
         data: Which data, from where, and who gets what.
         model: The model that clients train, by name, with its options.
         training: How a client trains in one round.
@@ -47,6 +49,7 @@ class Scenario:
         representation: Settings for a federation that shares codes instead of updates.
         plugins: The defences of the clients, in the order in which they act.
         attacks: The attacks on what was recorded.
+        inference: What attacks on membership and owners are tried on.
         malicious: A server that changes what it sends.
         gate: The worst value allowed, by metric.
         variants: Rows of a comparison, each with the settings in which it differs.
@@ -63,7 +66,7 @@ class Scenario:
     summary: str = ""
     paper: str = ""
     seed: int = 0
-    keep_truth: bool | None = None  # clients write the truth to their own disk; None: for attacks
+    keep_truth: bool | Literal["numbers"] | None = None  # None: if there are attacks
     data: Data = Data()
     model: Spec = Spec("lenet")
     training: Training = Training()
@@ -72,6 +75,7 @@ class Scenario:
     representation: Representation | None = None  # codes are shared instead of updates
     plugins: tuple[Spec, ...] = ()  # the order is the order
     attacks: tuple[Attack, ...] = ()
+    inference: Inference = Inference()
     malicious: Malicious | None = None
     gate: Mapping[str, float] = field(default_factory=dict)  # metric -> the worst allowed
     variants: tuple[Variant, ...] = ()
@@ -81,7 +85,7 @@ class Scenario:
     @property
     def keeps_truth(self) -> bool:
         """Whether clients keep the samples they used: as asked, or else if there are attacks."""
-        return bool(self.attacks) if self.keep_truth is None else self.keep_truth
+        return bool(self.attacks if self.keep_truth is None else self.keep_truth)
 
     def plain(self) -> Table:
         """The scenario as TOML-ready tables; defaults are written out."""
@@ -147,6 +151,7 @@ def _section(key: str, value: Any) -> Any:
         "data": Data,
         "training": Training,
         "federation": Federation,
+        "inference": Inference,
         "representation": Representation,
         "sweep": Sweep,
     }

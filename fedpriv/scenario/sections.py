@@ -74,6 +74,7 @@ class Data:
     alpha: float = 0.5
     shards_per_client: int = 2
     limit: int | None = None
+    reserve: int = 0  # training samples that no client gets: for who wants to know who was in
     options: Mapping[str, Any] = field(default_factory=dict)  # of the data set itself
 
     def __post_init__(self) -> None:
@@ -81,6 +82,7 @@ class Data:
         counted("data.shards-per-client", self.shards_per_client)
         if self.limit is not None:
             counted("data.limit", self.limit, 10**9)
+        at_least("data.reserve", self.reserve, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,6 +190,16 @@ class Attack:
             f"attacks.rounds must be 'all', 'first', 'last', 'every N' or a list of rounds, "
             f"got {self.rounds!r}."
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inference:
+    """Questions about the training set as a whole: who was in it, whose a sample is."""
+
+    candidates: int = 2000  # half of them members, half held-out samples of the same labels
+
+    def __post_init__(self) -> None:
+        at_least("inference.candidates", self.candidates, 2)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,13 +7,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import torch
 
 from fedpriv.attacks.catalogue import ATTACKS
+from fedpriv.attacks.inference.series import Series
 from fedpriv.codes.parties import settings
-from fedpriv.errors import BadObservation, FedprivError
+from fedpriv.errors import BadInput, BadObservation, FedprivError
 from fedpriv.evidence.claims import Claim, Reconstruction, claims_in
 from fedpriv.evidence.folder import Evidence
 from fedpriv.evidence.observation import Observation
@@ -49,6 +51,21 @@ class Recording:
     scenario: Scenario | None = None
     about: Mapping[str, Any] = field(default_factory=dict)  # columns of every score
 
+    @cached_property
+    def seen_together(self) -> dict[tuple[str, ...], Series]:
+        """Series of updates by their names, kept so that attacks share what they compute."""
+        return {}
+
+    def series(self, updates: Sequence[Observation], folder: RunFolder) -> Series:
+        """These updates as one series, with the last public model."""
+        names = tuple(seen.name for seen in updates)
+        if names not in self.seen_together:
+            last = updates[-1].round
+            known = folder.model_file.exists() and folder.last_round()["round"] == last
+            final = folder.checkpoint_state() if known else None
+            self.seen_together[names] = Series(tuple(updates), final)
+        return self.seen_together[names]
+
     @property
     def updates(self) -> list[Observation]:
         return [seen for seen in self.evidence if isinstance(seen, Observation)]
@@ -57,8 +74,9 @@ class Recording:
         """The evidence an attack looks at: its rounds, and of updates the first victims of each."""
         taken: dict[int, int] = {}
         result: list[Evidence] = []
-        kind = Release if row_of(attack.name).sees == "codes" else Observation
-        most = attack.victims if kind is Observation else None
+        row = row_of(attack.name)
+        kind = Release if row.sees == "codes" else Observation
+        most = attack.victims if kind is Observation and not row.whole else None
         for seen in self.evidence:
             number = taken.get(seen.round, 0)
             wanted = isinstance(seen, kind) and attack.wants(seen.round, self.rounds)
@@ -70,11 +88,15 @@ class Recording:
 
 @dataclass(frozen=True)
 class Failure:
-    """An attack that broke down on some victims, and why."""
+    """An attack that broke down on some victims, and why.
+
+    `refused` says that the attack itself found that it cannot act on this evidence.
+    """
 
     attack: str
     victims: tuple[str, ...]
     why: str
+    refused: bool = False
 
 
 def labels_of(attacks: Sequence[Attack]) -> list[str]:
@@ -100,9 +122,14 @@ class Work:
     evidence: Any
 
 
-def works(recording: Recording, chosen: Sequence[Evidence]) -> Iterator[Work]:
-    """The evidence in groups that an attack takes at once."""
+def works(
+    recording: Recording, chosen: Sequence[Evidence], whole: bool, folder: RunFolder
+) -> Iterator[Work]:
+    """The evidence in groups that an attack takes at once; all updates for a `whole` one."""
     updates = [seen for seen in chosen if isinstance(seen, Observation)]
+    if whole and updates:
+        yield Work(tuple(seen.name for seen in updates), recording.series(updates, folder))
+        return
     for group in alike(updates):
         yield Work(tuple(seen.name for seen in group), group)
     releases = [seen for seen in chosen if isinstance(seen, Release)]
@@ -127,7 +154,11 @@ def claimed(
     What goes wrong with some victims is returned, and stops nobody else. When `progress` says stop,
     what was found so far is saved as partial and is done again the next time.
     """
-    given, told = given_to(attack.name, recording.scenario, folder), Told(progress)
+    told, whole = Told(progress), row_of(attack.name).whole
+    try:
+        given = given_to(attack.name, recording.scenario, folder)
+    except BadInput as error:  # there is nothing to ask about, for example
+        return [Failure(label, (), str(error))]
     options = {**given.options, **attack.options}
     method = ATTACKS.build(attack.name, options, **given.objects)
     before = folder.attacked(label, attack.options)
@@ -136,9 +167,14 @@ def claimed(
     if not chosen:
         why = f"there is no evidence of the kind that it sees ({row_of(attack.name).sees})"
         return [Failure(label, (), why)]
-    waiting = [seen for seen in chosen if seen.name not in before or isinstance(seen, Release)]
+    together = whole or isinstance(chosen[0], Release)
+    waiting = [seen for seen in chosen if seen.name not in before or together]
     try:
-        todo = [work for work in works(recording, waiting) if not set(work.names) <= before]
+        todo = [
+            work
+            for work in works(recording, waiting, whole, folder)
+            if not set(work.names) <= before
+        ]
     except FedprivError as error:  # the curious party did not take part, for example
         return [Failure(label, tuple(seen.name for seen in waiting), str(error))]
     total = len(before) + sum(len(work.names) for work in todo)
@@ -152,7 +188,8 @@ def claimed(
         except Exception as error:
             plain = isinstance(error, FedprivError)
             why = str(error) if plain else f"{type(error).__name__}: {error}"
-            failures.append(Failure(label, work.names, why))
+            refused = isinstance(error, BadObservation)
+            failures.append(Failure(label, work.names, why, refused))
             log.warning("%s on %s: %s", label, ", ".join(work.names[:3]), why)
             continue
         if not any(claim.partial for claim in made):

@@ -14,10 +14,12 @@ from fedpriv.clients.plugins.augmentation import Augmentation
 from fedpriv.codes.coders import INPUT
 from fedpriv.codes.parties import settings
 from fedpriv.errors import BadOption
+from fedpriv.evidence.candidates import Candidates
 from fedpriv.metrics.faces import Verifier, verifier
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import dataset_of
+from fedpriv.simulations.judging.held import make_candidates, own_samples
 from fedpriv.simulations.judging.knowledge import noise_settings
 from fedpriv.strategies.catalogue import row_of as strategy_row
 
@@ -90,7 +92,36 @@ def one_sample(scenario: Scenario) -> bool:
     return scenario.training.local_steps == 1 and scenario.training.batch_size == 1
 
 
+def shares_updates(scenario: Scenario) -> bool:
+    return strategy_row(scenario).reply == "update"
+
+
+def several_clients(scenario: Scenario) -> bool:
+    """Whether updates of at least three clients are seen apart."""
+    federation = scenario.federation
+    asked = int(federation.clients * federation.fraction)
+    return shares_updates(scenario) and asked > 2 and not federation.secagg
+
+
+def asked_about(scenario: Scenario, folder: RunFolder | None) -> Given:
+    """The candidates of a folder; none before there is one."""
+    if folder is None:
+        nothing = Candidates(x=Tensor(), y=Tensor(), suspect=Tensor())
+        return Given(objects={"candidates": nothing})
+    return Given(objects={"candidates": make_candidates(folder, scenario, folder.truth_of)})
+
+
 CONDITIONS = {
+    "candidates": Condition(
+        "updates whose samples clients keep", shares_updates, asked_about, ("candidates",)
+    ),
+    "own-samples": Condition(
+        "updates",
+        shares_updates,
+        lambda scenario, folder: Given(objects={"own": own_samples(scenario)}),
+        ("own",),
+    ),
+    "several-clients": Condition("updates of three or more clients, each seen", several_clients),
     "one-sample": Condition("updates of one sample", one_sample, in_evidence=True),
     "pictures": Condition("pictures", lambda scenario: dataset_of(scenario).is_image),
     "policy": Condition(
@@ -156,12 +187,16 @@ def given_to(attack: str, scenario: Scenario | None, folder: RunFolder | None) -
 def informed_of(scenario: Scenario, named: Iterable[str] = ()) -> list[str]:
     """The attacks that know one of the scenario's plugins and see what its strategy shares.
 
-    They are those of the catalogue, and of the ones `named`.
+    They are those of the catalogue, and of the ones `named`. Audits and sweeps try them on one
+    exposed round, so that attacks on the whole series of rounds are not among them.
     """
     plugins, reply = {spec.name for spec in scenario.plugins}, strategy_row(scenario).reply
     found = {name: row_of(name) for name in (*ATTACKS, *named)}
     return [
         name
         for name, row in found.items()
-        if plugins & set(row.knows) and row.by != "analysis" and row.sees in (reply, "models")
+        if plugins & set(row.knows)
+        and row.decides
+        and not row.whole
+        and row.sees in (reply, "models")
     ]

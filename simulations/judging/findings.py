@@ -21,7 +21,9 @@ def examined(
 ) -> list[Preflight]:
     """Every update examined, with the samples behind it where a client kept them."""
     truths = {seen.name: truth_of(seen.name) for seen in observations}
-    known = {name: (truth.trained, truth.y) for name, truth in truths.items() if truth}
+    known = {
+        name: (truth.trained, truth.y) for name, truth in truths.items() if truth and truth.samples
+    }
     return preflight_all(observations, known)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from fedpriv.catalogue import METRICS
 from fedpriv.codes.parties import columns_of, is_vertical, labels_of
 from fedpriv.errors import BadInput
-from fedpriv.evidence.claims import Attribute, Claim, Features, Public, Reconstruction, Views
+from fedpriv.evidence.claims import Claim, Features, Public, Reconstruction, Views
 from fedpriv.evidence.truth import Truth
 from fedpriv.metrics.matching import nearest
 from fedpriv.metrics.metric import Metric
@@ -124,7 +124,7 @@ class Judge:
                 "node": truth.node,
                 "victim": int(truth.indices[t[i]]),
                 "claim": claim.kind,
-                **said(claim, truth, int(g[i]), int(t[i])),
+                **claim.said(truth, int(g[i]), int(t[i])),
                 **{name: round(float(value[i]), 6) for name, value in values.items()},
                 **facts,
             }
@@ -155,14 +155,6 @@ def check_shapes(claim: Claim, truth: Truth) -> None:
 def chosen(x: Tensor, columns: Sequence[Tensor]) -> Tensor:
     """The category (N, fields) that one-hot columns say, the largest of each field."""
     return torch.stack([x[:, own].argmax(dim=1) for own in columns], dim=1)
-
-
-def said(claim: Claim, truth: Truth, g: int, t: int) -> Row:
-    """What was said of an attribute, and what is true."""
-    if not isinstance(claim, Attribute) or claim.attribute not in truth.attributes:
-        return {}
-    real = int(truth.attributes[claim.attribute][t])
-    return {"attribute": claim.attribute, "guess": int(claim.guess[0][g]), "truth": real}
 
 
 def facts_of(claim: Claim, truth: Truth) -> Row:

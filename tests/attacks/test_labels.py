@@ -5,12 +5,9 @@ import torch
 from torch import nn
 
 from fedpriv.attacks.analytic.head import head_of
-from fedpriv.attacks.inference.updates import alignment, present_classes, reconstructed_labels
 from fedpriv.attacks.inversion.features import features_of
 from fedpriv.attacks.inversion.labels import class_counts, from_sign
-from fedpriv.engine.gradients import gradient_of
 from fedpriv.errors import BadObservation
-from fedpriv.evidence.claims import Reconstruction
 from fedpriv.evidence.victims import stack
 
 from .conftest import CLASSES, observe, pictures, smooth_net, weighted
@@ -75,32 +72,3 @@ def test_a_model_that_ends_in_a_convolution():
     x, y = pictures(3)
     net = nn.Sequential(nn.Conv2d(1, 5, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten()).eval()
     assert from_sign(stack(observe(net, x, y)), [0] * 3, 0).flatten().tolist() == y.tolist()
-
-
-def test_present_classes_have_positive_scores():
-    x, y = pictures(4)
-    y = torch.tensor([1, 1, 3, 3])
-    scores = present_classes(observe(smooth_net(), x, y, batch=4))
-    assert (scores[0] > 0).nonzero().flatten().tolist() == [1, 3]
-
-
-def test_members_align_with_the_update():
-    x, y = pictures(16)
-    net = smooth_net()
-    victims = stack(observe(net, x[:4], y[:4], batch=4))
-    scores = alignment(victims, x, y)[0]
-    own = [gradient_of(net, x[i : i + 1], y[i : i + 1]) for i in (0, 9)]
-    for i, gradient in zip((0, 9), own, strict=True):
-        a = torch.cat([gradient[k].flatten() for k in victims.weights])
-        b = torch.cat([victims.gradient[k][0].flatten() for k in victims.weights])
-        assert float(scores[i]) == pytest.approx(
-            float(nn.functional.cosine_similarity(a, b, 0)), abs=1e-4
-        )
-    assert scores[:4].mean() > scores[4:].mean()
-
-
-def test_reconstructed_labels_are_the_memberships():
-    found = Reconstruction(
-        x=torch.zeros(1, 2, 3), labels=torch.tensor([[4, 2]]), loss=torch.zeros(1)
-    )
-    assert reconstructed_labels(found).tolist() == [[4, 2]]

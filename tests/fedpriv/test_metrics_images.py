@@ -38,19 +38,27 @@ def test_psnr_and_ssim_are_scikit_images(pair):
 
 
 def compared_by(metric, pair):
-    """Pictures, or for a metric of labels, owners and attributes class indices that are all
-    wrong.
+    """What three samples are compared by: a wrong guess, the truth, and the best guess.
+
+    Pictures, or class indices of which none occurs in the truth, shares of classes, or for members
+    the shares of held-out samples that score above them and at least as high.
     """
+    truth = torch.tensor([0, 1, 2])
     if metric.of in ("labels", "owner", "attribute"):
-        return torch.tensor([1, 2, 0]), torch.tensor([0, 1, 2])
-    return pair
+        return truth + 3, truth, truth
+    if metric.of == "classes":
+        shares = torch.tensor([[0.5, 0.5, 0.0, 0.0]]).expand(3, 4)
+        return shares.flip(1), shares, shares
+    if metric.of == "member":
+        return torch.full((3, 2), 0.9), truth, torch.zeros(3, 2)
+    return *pair, pair[1]
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_every_metric_gives_one_value_a_sample_and_knows_a_copy(name, pair):
+def test_every_metric_gives_one_value_a_sample_and_knows_the_best_guess(name, pair):
     metric = METRICS.build(name)
-    guess, truth = compared_by(metric, pair)
-    values, same = metric(guess, truth), metric(truth, truth)
+    guess, truth, best = compared_by(metric, pair)
+    values, same = metric(guess, truth), metric(best, truth)
     assert values.shape == same.shape == (3,) and values.isfinite().all()
     assert (same > values).all() if metric.leaks == "high" else (same < values).all()
 
@@ -58,7 +66,7 @@ def test_every_metric_gives_one_value_a_sample_and_knows_a_copy(name, pair):
 @pytest.mark.parametrize("name", METRICS)
 def test_a_sample_is_scored_alone(name, pair):
     metric = METRICS.build(name)
-    guess, truth = compared_by(metric, pair)
+    guess, truth, _ = compared_by(metric, pair)
     assert_close(metric(guess, truth)[1:2], metric(guess[1:2], truth[1:2]))
 
 

@@ -1,0 +1,15 @@
+"""How near a guess of what a client holds comes to the truth: shares of classes, rates."""
+
+from torch import Tensor
+
+PRESENT = 0.01  # a class with a smaller guessed share counts as absent
+
+
+def share_error(guess: Tensor, truth: Tensor) -> Tensor:
+    """The sum over classes of |guessed share − true share|, from 0 to 2, (N,)."""
+    return (guess.double() - truth.double()).abs().sum(dim=1)
+
+
+def presence(guess: Tensor, truth: Tensor) -> Tensor:
+    """The share of classes of which it is said rightly whether the client has any, (N,)."""
+    return ((guess >= PRESENT) == (truth > 0)).double().mean(dim=1)

@@ -1,0 +1,186 @@
+"""What clients held: members and held-out samples as candidates, and the truth about all rounds.
+
+The judge reads what clients kept. An attacker is given candidates without the key to them, and
+samples of its own that are neither candidates nor anybody's.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedpriv.errors import BadInput
+from fedpriv.evidence.candidates import Candidates, Key
+from fedpriv.evidence.claims import Claim, Public
+from fedpriv.evidence.inferences import OWNER, SHARES
+from fedpriv.evidence.truth import Truth
+from fedpriv.rng import generator
+from fedpriv.runfolder import RunFolder
+from fedpriv.scenario import Scenario
+from fedpriv.scenario.built import dataset_of, reserved, test_samples, training_samples
+
+TruthOf = Callable[[str], Truth | None]
+NOBODY = -1
+
+
+@dataclass(frozen=True)
+class Held:
+    """What each client trained on in the rounds that were seen, from the truths it kept."""
+
+    truths: Sequence[Truth]
+    classes: int
+
+    @cached_property
+    def numbers(self) -> dict[int, Tensor]:
+        """The samples of each client by their numbers, each once."""
+        found: dict[int, list[Tensor]] = {}
+        for truth in self.truths:
+            found.setdefault(truth.node, []).append(truth.indices)
+        return {node: torch.cat(each).unique() for node, each in sorted(found.items())}
+
+    def shares(self, node: int) -> Tensor:
+        """(C,) the class shares of a client: the mean over rounds of what it trained on."""
+        own = [truth.y.long() for truth in self.truths if truth.node == node]
+        counts = torch.stack([torch.bincount(y, minlength=self.classes).float() for y in own])
+        return (counts / counts.sum(1, keepdim=True)).mean(0)
+
+
+def held_in(rounds: Sequence[int], clients: int, classes: int, truth_of: TruthOf) -> Held:
+    """What clients kept of these rounds."""
+    names = (f"{number}-{client}" for number in rounds for client in range(clients))
+    return Held([truth for name in names if (truth := truth_of(name)) is not None], classes)
+
+
+def outsiders(scenario: Scenario) -> tuple[Tensor, Tensor]:
+    """Numbers of the samples that no client has, in two halves: for candidates, for the attacker.
+
+    They are the training samples that nobody gets (`data.reserve`) and the test samples, which are
+    numbered −1, −2, …
+    """
+    tests = -1 - torch.arange(len(test_samples(scenario)[1]))
+    pool = torch.cat([torch.from_numpy(reserved(scenario)), tests])
+    order = torch.randperm(len(pool), generator=generator(scenario.seed, "outsiders"))
+    half = (len(pool) + 1) // 2
+    return pool[order[:half]], pool[order[half:]]
+
+
+def samples_at(scenario: Scenario, numbers: Tensor) -> tuple[Tensor, Tensor]:
+    """Samples and labels by their numbers."""
+    (x, y), (x_test, y_test) = training_samples(scenario), test_samples(scenario)
+    inside = numbers >= 0
+    found = torch.empty(len(numbers), *x.shape[1:])
+    labels = torch.empty(len(numbers), dtype=torch.long)
+    found[inside], labels[inside] = x[numbers[inside]], y[numbers[inside]]
+    tests = -1 - numbers[~inside]
+    found[~inside], labels[~inside] = x_test[tests], y_test[tests]
+    return found, labels
+
+
+@lru_cache(maxsize=2)
+def _own(text: str) -> Public:
+    scenario = Scenario.of({"scenario": text})
+    return Public(*samples_at(scenario, outsiders(scenario)[1]))
+
+
+def own_samples(scenario: Scenario) -> Public:
+    """What the attacker has itself: samples of the same kind that no client has."""
+    return _own(scenario.text())
+
+
+def drawn(scenario: Scenario, held: Held) -> tuple[Candidates, Key]:
+    """Members, as many of each client as there are, and a held-out sample for each of them.
+
+    A held-out sample has the label and the suspect of its member, so that neither label nor client
+    tells them apart.
+    """
+    stream = generator(scenario.seed, "candidates")
+    turns = {
+        node: own[torch.randperm(len(own), generator=stream)] for node, own in held.numbers.items()
+    }
+    pool, _ = outsiders(scenario)
+    _, labels = samples_at(scenario, pool)
+    waiting = {c: pool[labels == c].tolist() for c in range(held.classes)}
+    _, y = training_samples(scenario)
+    inside: list[int] = []
+    outside: list[int] = []
+    owner: list[int] = []
+    for turn in range(max((len(own) for own in turns.values()), default=0)):
+        for node, own in turns.items():
+            if turn >= len(own) or len(inside) >= scenario.inference.candidates // 2:
+                continue
+            number = int(own[turn])
+            if free := waiting[int(y[number])]:
+                inside.append(number)
+                outside.append(free.pop())
+                owner.append(node)
+    if not inside:
+        raise BadInput(
+            "There are no candidates: no client kept which samples it used (keep-truth), or nobody "
+            "held samples of their labels out; set data.reserve."
+        )
+    order = torch.randperm(2 * len(inside), generator=stream)
+    numbers, suspect = torch.tensor(inside + outside)[order], torch.tensor(owner + owner)[order]
+    members = (order < len(inside)).long()
+    x, y = samples_at(scenario, numbers)
+    key = Key(numbers=numbers, owner=suspect * members + NOBODY * (1 - members))
+    return Candidates(x=x, y=y, suspect=suspect), key
+
+
+def make_candidates(folder: RunFolder, scenario: Scenario, truth_of: TruthOf) -> Candidates:
+    """The candidates of a folder, with their key beside the truth; drawn once."""
+    if folder.candidates_file.exists():
+        return _kept(folder, folder.candidates_file.stat().st_mtime_ns)
+    rounds = sorted({int(path.stem.partition("-")[0]) for path in folder.evidence_files()})
+    classes = dataset_of(scenario).classes
+    held = held_in(rounds, scenario.federation.clients, classes, truth_of)
+    candidates, key = drawn(scenario, held)
+    key.save(folder.key_file)
+    candidates.save(folder.candidates_file)
+    return _kept(folder, folder.candidates_file.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=2)
+def _kept(folder: RunFolder, written: int) -> Candidates:
+    """The same object for all attacks on a folder, so that they share what they compute."""
+    found = folder.candidates()
+    assert found is not None
+    return found
+
+
+def truth_about(
+    claim: Claim, folder: RunFolder, clients: int, classes: int, truth_of: TruthOf
+) -> Truth | None:
+    """The truth of a claim about all rounds that were seen: of the candidates, or of a client."""
+    last, _, node = claim.names[0].partition("-")
+    about: dict[str, Any] = {"clean": torch.nan, "added": torch.nan, "round": int(last)}
+    if claim.asked == "candidates":
+        key = folder.key()
+        if key is None:
+            return None
+        empty = torch.zeros(len(key.numbers), 0)
+        return Truth(
+            x=empty,
+            trained=empty,
+            y=torch.zeros(len(key.numbers), dtype=torch.long),
+            indices=key.numbers,
+            node=NOBODY,
+            secrets={OWNER: key.owner},
+            **about,
+        )
+    rounds = sorted({int(path.stem.partition("-")[0]) for path in folder.evidence_files()})
+    held = held_in([r for r in rounds if r <= int(last)], clients, classes, truth_of)
+    if not node.isdigit() or int(node) not in held.numbers:
+        return None
+    one = torch.zeros(1, 0)
+    return Truth(
+        x=one,
+        trained=one,
+        y=torch.zeros(1, dtype=torch.long),
+        indices=torch.tensor([int(node)]),
+        node=int(node),
+        secrets={SHARES: held.shares(int(node))},
+        **about,
+    )
