@@ -1,55 +1,117 @@
-"""The section of a page about an audit: what it did, left out, and which defences it tried."""
+"""The section of a page about an audit: what was asked, tested and not tested, and defences."""
 
+from collections.abc import Sequence
 from typing import Any
 
+from fedpriv.catalogue import METRICS
 from fedpriv.report.blocks import Cell, Section, Table
 from fedpriv.report.reading import Run
 
-PASSES = {True: Cell("passes", "good"), False: Cell("falls", "bad"), None: Cell("undecided")}
+MARKS = {"leaks": "bad", "holds": "good", "undecided": "", "tested": "good", "not tested": "near"}
 
 
 def audit_section(run: Run) -> Section:
-    """Empty for a run that is no audit."""
+    """Empty for a run that is no audit, or one of a version before 0.3."""
     found = run.audit
-    if not found:
+    if "outcome" not in found:
         return Section("audit", "Audit")
-    gates = ", ".join(found.get("gates", []))
-    crossed = f"was crossed by {found.get('crossed', 0)} of"
-    held = "held for all" if found.get("passed") else crossed
-    rounds, minutes = found.get("rounds", {}), found.get("minutes", {})
+    rounds, minutes, work = found["rounds"], found["minutes"], found["work"]
+    given = "" if minutes["given"] is None else f" of {minutes['given']:g}"
     words = (
-        f"The gate {gates} {held} {found.get('attacked', 0)} reconstructions. "
-        f"{rounds.get('trained')} of {rounds.get('wanted')} rounds were trained; the audit took "
-        f"{minutes.get('used')} of {minutes.get('given')} minutes."
+        f"{rounds['trained']} of {rounds['wanted']} rounds were trained. The audit took "
+        f"{minutes['used']:g}{given} minutes and {work['units']} units of work on "
+        f"{work['workers']} cores; `--work {work['units']}` repeats it. A victim is one sample of "
+        "one client, and its worst score over all attacks counts once. Intervals are exact (95 %)."
     )
-    tables = [table for table in (_defences(found), _left_out(found)) if table.rows]
-    return Section("audit", "Audit", words, tables=tables or [_gate(found)])
+    tables = [
+        questions("The federation as configured", found["questions"]),
+        questions(
+            "What a server could make clients do: one step on a few samples",
+            found["possible"]["questions"],
+        ),
+        defences(found),
+        coverage(found["coverage"]),
+        missing(found["missing"]),
+    ]
+    return Section("audit", "Audit", words, tables=[table for table in tables if table.rows])
 
 
-def _gate(found: dict[str, Any]) -> Table:
-    rows = [(gate, found.get("attacked", 0), found.get("crossed", 0)) for gate in found["gates"]]
-    return Table("The gate", ("gate", "reconstructions", "beyond it"), rows, frozenset({1, 2}))
+def marked(word: str) -> Cell:
+    return Cell(word, MARKS.get(word, ""))
 
 
-def _defences(found: dict[str, Any]) -> Table:
-    """What was tried where it leaked worst, mild to strong."""
+def questions(caption: str, found: Sequence[dict[str, Any]]) -> Table:
+    """A row for each kind of claim."""
     rows = []
-    for one in found.get("defences", []):
-        passes = PASSES[one["passes"]]
-        best = " (cheapest)" if one["name"] == found.get("cheapest") else ""
-        worst = "–" if one["worst"] is None else f"{one['worst']:.2f}"
-        accuracy = "–" if one["accuracy"] is None else f"{one['accuracy']:.1%}"
-        attacked = one.get("attacked", "–")
-        told = (one["plugins"], attacked, worst, passes, accuracy, one["why"])
-        rows.append((one["name"] + best, *told))
-    columns = ("defence", "plugins", "reconstructions", "worst leak", "gate", "accuracy", "remark")
-    caption = "Defences tried where the federation leaked worst, mild to strong"
-    return Table(caption, columns, rows, frozenset({2, 3, 5}))
+    for one in found:
+        metric = METRICS.build(one["metric"])
+        bound = f"{one['limit']:.0%} of samples" if one["bound"] is None else one["bound"]
+        rows.append(
+            (
+                one["claim"],
+                marked(one["word"]),
+                f"{one['hits']} of {one['victims']} ({one['clients']} clients)",
+                f"{one['low']:.0%}–{one['high']:.0%}",
+                metric.said or one["metric"],
+                metric.shown(one["worst"]),
+                metric.shown(one["blind"]),
+                metric.shown(bound) if isinstance(bound, float) else bound,
+                one["attack"],
+                one["why"],
+            )
+        )
+    columns = ("claim", "outcome", "victims hit", "interval", "metric", "worst", "blind guess")
+    return Table(caption, (*columns, "bound", "attack", "remark"), rows)
 
 
-def _left_out(found: dict[str, Any]) -> Table:
-    cells: dict[str, list[str]] = {}
-    for one in found.get("left-out", []):
-        cells.setdefault(one["cell"], []).append(one["attack"])
-    rows = [(cell, ", ".join(attacks)) for cell, attacks in cells.items()]
-    return Table("Left out, for want of time", ("cell", "attacks"), rows)
+def defences(found: dict[str, Any]) -> Table:
+    """What was tried where the federation leaked worst, mild to strong."""
+    rows = []
+    for one in found["defences"]:
+        best = " (cheapest)" if one["name"] == found["cheapest"] else ""
+        price = one["price"]
+        accuracy = ", ".join(f"{value:.1%}" for value in price["accuracy"]) or "–"
+        cost = [
+            f"{price[key]:.2f} × {word}"
+            for key, word in (("seconds", "time"), ("bytes", "bytes"))
+            if price[key] is not None
+        ]
+        counted = max((each["victims"] for each in one["outcomes"]), default=0)
+        rows.append(
+            (
+                one["name"] + best,
+                one["settings"],
+                marked(one["word"]),
+                counted,
+                accuracy,
+                ", ".join(cost) or "–",
+                one["why"],
+            )
+        )
+    rows += [(name, "", marked("not tested"), 0, "–", "–", "no time") for name in found["untried"]]
+    columns = ("defence", "settings", "outcome", "victims", "accuracy by seed", "cost", "remark")
+    caption = f"Defences, tried in {found['defended-cell'] or 'no cell'}, mild to strong"
+    return Table(caption, columns, rows, frozenset({3}))
+
+
+def coverage(lines: Sequence[dict[str, Any]]) -> Table:
+    """Threat models and kinds of claim, tested or not."""
+    rows = [
+        (
+            line["threat"],
+            line["claim"],
+            line["nist"],
+            marked(line["state"]),
+            ", ".join(line["attacks"]) if line["state"] == "tested" else line["why"],
+            line["command"],
+        )
+        for line in lines
+    ]
+    columns = ("threat model", "claim", "NIST AI 100-2", "state", "by, or why not", "to test it")
+    return Table("What was tested, and what was not", columns, rows)
+
+
+def missing(found: Sequence[dict[str, Any]]) -> Table:
+    """Attacks that failed, were cut short or found no time."""
+    rows = [(one["cell"], one["attack"], one["why"]) for one in found]
+    return Table("Left out, cut short or failed", ("cell", "attack", "why"), rows)

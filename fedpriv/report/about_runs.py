@@ -8,6 +8,7 @@ import pandas as pd
 from fedpriv.metrics.gates import Gate
 from fedpriv.report.about_audits import audit_section
 from fedpriv.report.about_epsilon import epsilon_section
+from fedpriv.report.about_inference import inference_sections
 from fedpriv.report.blocks import Block, Cell, Section, Table, environment_blocks
 from fedpriv.report.charts import accuracy_by_round, interval, leakage_by_round, percent, trade_off
 from fedpriv.report.gallery import tiles
@@ -34,7 +35,7 @@ def run_sections(
         *map(audit_section, runs),
         *map(epsilon_section, runs),
     ]
-    sections.append(_training(runs))
+    sections += [*inference_sections(runs, scores), _training(runs)]
     if what is not None:
         sections += [
             _leakage(scores, what, len(runs) > 1, gates),
@@ -52,7 +53,7 @@ def _figures(numbers: Summary, what: Measure) -> tuple[Any, ...]:
         interval(numbers.low, numbers.high, 1 if what.unit else 3),
         marked(numbers.worst, what),
         what.shown(numbers.blind),
-        f"{numbers.share:.0%} ({numbers.share_low:.0%}–{numbers.share_high:.0%})"
+        f"{numbers.over} of {numbers.victims} ({numbers.share_low:.0%}–{numbers.share_high:.0%})"
         if what.bound is not None
         else "–",
     )
@@ -120,6 +121,7 @@ def _leakage(scores: pd.DataFrame, what: Measure, several: bool, gates: Sequence
     rows = [
         (*found, f"{each.word}{_limit(each)}", *_figures(numbers, each))
         for each in measures(scores, gates)
+        if each.metric.of != "member"  # a section of its own has its shares, not medians
         for found, numbers in grouped(scores, keys, each)
     ]
     columns = (*keys, "metric", *_FIGURES)
@@ -127,7 +129,8 @@ def _leakage(scores: pd.DataFrame, what: Measure, several: bool, gates: Sequence
     table = Table("Leakage by attack and metric", columns, rows, numbers)
     words = (
         "Each point is the median over the scores of that round; whiskers are its 95 % bootstrap "
-        "interval. A blind guess is made without evidence: the mean public sample, the most "
+        "interval. A sample counts once in the last column, by its worst score; that interval is "
+        "exact. A blind guess is made without evidence: the mean public sample, the most "
         "frequent label. One leaked sample is enough to call it a leak, so the worst one decides."
     )
     charts = [leakage_by_round(scores, what, several)]

@@ -1,10 +1,11 @@
-"""Plotly charts as plain data and layout: the page draws them, nothing is imported to make them."""
+"""Charts as plain data and layout; `drawing` makes pictures of them."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fedpriv.metrics.tradeoff import ppc
@@ -164,6 +165,47 @@ def trade_off(points: pd.DataFrame, what: Measure) -> Chart:
     ]
     columns = ("setting", "accuracy", what.word, "on the front")
     return Chart("trade-off", "Accuracy against leakage", data, layout, columns, table)
+
+
+def roc_curves(curves: Sequence[tuple[str, np.ndarray, np.ndarray, int]]) -> Chart:
+    """ROC curves on logarithmic axes: name, false- and true-positive rates, held-out samples.
+
+    A rate of 0 has no place on such an axis: it is drawn at half of one held-out sample.
+    """
+    data, rows = [], []
+    for index, (name, false_rates, true_rates, others) in enumerate(curves):
+        shown = np.unique(np.geomspace(1, len(false_rates), 200).astype(int)) - 1
+        x = np.maximum(false_rates, 0.5 / others)[shown]
+        line = _line(name, x.round(6).tolist(), true_rates[shown].round(6).tolist(), index)
+        data.append(line | {"mode": "lines"})
+        for rate in (0.001, 0.01, 0.1):
+            rows.append((name, rate, percent(float((false_rates <= rate).mean()))))
+    low = min((min(line["x"]) for line in data), default=1e-3)
+    chance = _line("blind guess", [low, 1.0], [low, 1.0], len(data)) | {"mode": "lines"}
+    data.append(chance | {"line": {"dash": "dot", "width": 1}})
+    layout = {
+        "xaxis": {"title": {"text": "false-positive rate"}, "type": "log"},
+        "yaxis": {"title": {"text": "true-positive rate"}, "type": "log"},
+        "showlegend": True,
+    }
+    columns = ("attack", "false-positive rate", "true-positive rate")
+    return Chart("roc", "ROC curves on logarithmic axes", data, layout, columns, rows)
+
+
+def confusion_of_owners(guess: np.ndarray, truth: np.ndarray, name: str) -> Chart:
+    """How many samples of each client (down) are said to be of each client (across)."""
+    clients = sorted({*guess.tolist(), *truth.tolist()})
+    counts = [[int(((truth == t) & (guess == g)).sum()) for g in clients] for t in clients]
+    labels = [str(client) for client in clients]
+    data = [{"type": "heatmap", "z": counts, "x": labels, "y": labels, "colorscale": "Blues"}]
+    layout = {
+        "xaxis": {"title": {"text": "said to be of client"}, "type": "category"},
+        "yaxis": {"title": {"text": "of client"}, "type": "category", "autorange": "reversed"},
+    }
+    rows = [(str(t), *row) for t, row in zip(labels, counts, strict=True)]
+    slug = "".join(letter if letter.isalnum() else "-" for letter in name)
+    columns = ("of client", *(f"said: {label}" for label in labels))
+    return Chart(f"confusion-{slug}", f"Owners by {name}", data, layout, columns, rows)
 
 
 def interval(low: float, high: float, digits: int = 1) -> str:

@@ -1,4 +1,4 @@
-"""How much leaked: the worst victim, and medians with bootstrap intervals."""
+"""How much leaked: the worst victim, medians with bootstrap intervals, shares with exact ones."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,9 @@ from fedpriv.metrics.gates import Gate
 from fedpriv.metrics.images import CEILING
 from fedpriv.metrics.intervals import bootstrap
 from fedpriv.metrics.metric import Metric
+from fedpriv.metrics.rates import exact_interval
 
+VICTIM = ("run", "node", "victim")  # the columns that tell victims apart
 DRAWS = 200_000  # of one interval: many victims need fewer resamples
 
 
@@ -72,7 +74,11 @@ class Measure:
 
 @dataclass(frozen=True)
 class Summary:
-    """A group of victims in numbers: median, interval, the worst, the share over the bound."""
+    """A group of scores in numbers: median, interval, the worst, the share over the bound.
+
+    `count` are scores. `over` of `victims` are samples, each counted once by its worst score; the
+    share and its exact interval are theirs.
+    """
 
     count: int
     median: float
@@ -80,6 +86,7 @@ class Summary:
     high: float
     worst: float
     blind: float  # the median of the blind guess; nan when there is none
+    victims: int
     over: int
     share: float
     share_low: float
@@ -121,10 +128,11 @@ def summary(rows: pd.DataFrame, what: Measure) -> Summary | None:
     if not plain.size:
         return None
     blind = clipped(rows[what.blind]) if what.blind in rows else np.empty(0)
-    over = np.array([what.crosses(value) for value in plain], dtype=float)
+    worst = worst_by_victim(rows, what)
+    over = sum(what.crosses(value) for value in worst)
     resamples = max(200, min(2000, DRAWS // plain.size))
     low, high = bootstrap(plain, np.median, resamples=resamples)
-    share_low, share_high = bootstrap(over, np.mean, resamples=resamples)
+    share_low, share_high = exact_interval(over, len(worst))
     return Summary(
         count=plain.size,
         median=float(np.median(plain)),
@@ -132,11 +140,22 @@ def summary(rows: pd.DataFrame, what: Measure) -> Summary | None:
         high=high,
         worst=float(plain.max() if what.high else plain.min()),
         blind=float(np.median(blind)) if blind.size else np.nan,
-        over=int(over.sum()),
-        share=float(over.mean()),
+        victims=len(worst),
+        over=over,
+        share=over / len(worst),
         share_low=share_low,
         share_high=share_high,
     )
+
+
+def worst_by_victim(rows: pd.DataFrame, what: Measure) -> np.ndarray:
+    """The worst value of every victim: one sample of one client of one run."""
+    measured = rows[rows[what.name].notna()]
+    keys = [key for key in VICTIM if key in measured.columns]
+    if "victim" not in keys:  # of an old folder: every score counts
+        return clipped(measured[what.name])
+    groups = measured.groupby(keys, dropna=False)[what.name]
+    return clipped(groups.max() if what.high else groups.min())
 
 
 def grouped(

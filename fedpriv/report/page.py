@@ -1,4 +1,4 @@
-"""One self-contained HTML page from run folders and sweeps; only its charts need a script."""
+"""One self-contained HTML page from run folders and sweeps; it needs no script."""
 
 import shlex
 from collections.abc import Sequence
@@ -13,6 +13,8 @@ from fedpriv.report.about_runs import all_scores, run_sections
 from fedpriv.report.about_summaries import summary_section
 from fedpriv.report.about_sweeps import sweep_sections
 from fedpriv.report.blocks import Section
+from fedpriv.report.drawing import svg
+from fedpriv.report.first import First, first_of_runs, first_of_sweep
 from fedpriv.report.leakage import deciding
 from fedpriv.report.reading import Material, read_material
 from fedpriv.report.sweep_verdict import verdict_of_sweep
@@ -28,7 +30,7 @@ def write_report(paths: Sequence[Path], out: Path | None = None, command: str = 
     """
     place = out or paths[0] / "report.html"
     page = page_of(read_material(paths), command or _command(paths, out))
-    private = PICTURE in page.replace(_plotly(), "")
+    private = PICTURE in page
     write_bytes(place, page.encode("utf-8"), mode=0o600 if private else None)
     return place
 
@@ -40,25 +42,28 @@ def page_of(material: Material, command: str = "") -> str:
     whats = deciding(scores, gates)
     sections: list[Section] = []
     verdict: Verdict | None = None
+    first: First | None = None
     for grid in material.grids:
         sections += sweep_sections(grid, len(material.grids) > 1)
         verdict = verdict or verdict_of_sweep(grid)
+        first = first or first_of_sweep(grid)
     if material.runs:
         what = worst_measure(scores, whats)
         sections += run_sections(material.runs, scores, what, gates)
         verdict = verdict or verdict_of_runs(material.runs, scores, whats)
+        first = first or first_of_runs(material.runs, what)
     if material.summaries or material.pictures:
         sections.insert(0, summary_section(material))
-    drawn = any(section.charts for section in sections)
     return _template().render(
         title=_title(material),
         verdict=verdict,
+        first=first,
         sections=sections,
         command=command,
         version=version("fedpriv"),
         css=_text("page.css"),
         js=_text("page.js"),
-        plotly=_plotly() if drawn else "",
+        drawn=svg,
     )
 
 
@@ -82,8 +87,3 @@ def _template() -> Template:
 
 def _text(name: str) -> str:
     return (files("fedpriv.report") / name).read_text("utf-8")
-
-
-def _plotly() -> str:
-    """Plotly's script, bundled so that the page opens offline."""
-    return (files("plotly") / "package_data" / "plotly.min.js").read_text("utf-8")

@@ -38,10 +38,7 @@ class Run:
     def doubts(self) -> list[str]:
         """Why what was not found decides nothing: attacks that failed or were left out."""
         broken = [one["attack"] for one in self.findings if one["severity"] == FAILED]
-        found = [f"The attack {name} failed." for name in dict.fromkeys(broken)]
-        if left_out := len(self.audit.get("left-out", ())):
-            found.append(f"{left_out} attacks of the audit were left out or cut short.")
-        return found + (["The audit was interrupted."] if self.audit.get("interrupted") else [])
+        return [f"The attack {name} failed." for name in dict.fromkeys(broken)]
 
     @property
     def defence(self) -> str:
@@ -54,8 +51,9 @@ class Run:
 
     @property
     def epsilon(self) -> str:
-        """ε, and on whose word: a sample's as the clients claim it, a client's as the server has
-        counted it.
+        """ε, and on whose word it is.
+
+        Clients claim the ε of a sample; the server counts the ε of a client.
         """
         last = self.rounds[-1] if self.rounds else {}
         if "user-epsilon" in last:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from fedpriv.report.leakage import Measure, Summary, summary
 from fedpriv.report.reading import Run
+from fedpriv.tables import decisive
 
 Light = Literal["red", "amber", "green", "grey"]
 WORDS: dict[Light, str] = {
@@ -17,6 +18,7 @@ WORDS: dict[Light, str] = {
     "green": "Holds",
     "grey": "Undecided",
 }
+OUTCOMES: dict[str, Light] = {"leaks": "red", "holds": "green", "undecided": "grey"}
 WORST_FIRST: tuple[Light, ...] = ("red", "grey", "amber", "green")
 
 
@@ -68,8 +70,9 @@ def verdict_of_runs(runs: list[Run], scores: pd.DataFrame, whats: Sequence[Measu
     failed or was cut short, and a gate that nobody measured, leaves an answer other than a leak
     undecided.
     """
-    if "by" in scores:
-        scores = scores[scores["by"] != "analysis"]  # an analysis is told a part of the secret
+    if len(runs) == 1 and "outcome" in runs[0].audit:
+        return verdict_of_audit(runs[0])
+    scores = decisive(scores)
     names = [run.name for run in runs if run.scenario.plugins]
     defended = scores["run"].isin(names) if "run" in scores else pd.Series(dtype=bool)
     judged, others = (scores[defended], scores[~defended]) if defended.any() else (scores, None)
@@ -88,6 +91,14 @@ def verdict_of_runs(runs: list[Run], scores: pd.DataFrame, whats: Sequence[Measu
         leak += f" Without a defence the worst was {what.shown(plain.worst)}."
     light = worst_of([*lights, "grey"] if doubts else lights)
     return Verdict(light, (leak, _attackers(runs, judged, what), _cost(runs)))
+
+
+def verdict_of_audit(run: Run) -> Verdict:
+    """What an audit found, in its own words: its verdict, what a server could do, what to do."""
+    found = run.audit
+    light = OUTCOMES[found["outcome"]]
+    said = (found["sentence"], found["possible"]["sentence"], found["advice"])
+    return Verdict(light, tuple(text for text in said if text))
 
 
 def _by_gate(whats: Sequence[Measure], lights: Sequence[Light]) -> str:
@@ -125,11 +136,11 @@ def _leak(scores: pd.DataFrame, what: Measure, several: bool) -> str:
         f"with the attack {worst['attack']}"
     )
     if what.bound is None:
-        return f"There are {numbers.count} {_what(what)}; {reached}."
+        return f"There are {numbers.count} {_what(what)} of {numbers.victims} samples; {reached}."
     side = "above" if what.high else "below"
     return (
-        f"{_who(scores)} got {numbers.over} of {numbers.count} {_what(what)} "
-        f"{side} {what.shown(what.bound)} ({numbers.share:.0%}, 95 % interval "
+        f"{_who(scores)} got {numbers.over} of {numbers.victims} samples "
+        f"{side} {what.shown(what.bound)} (95 % interval "
         f"{numbers.share_low:.0%} to {numbers.share_high:.0%}); {reached}"
         f"{_beside_blind(numbers, what)}."
     )
@@ -172,20 +183,6 @@ def _attackers(runs: list[Run], scores: pd.DataFrame, what: Measure) -> str:
     )
 
 
-def _way_out(run: Run) -> str:
-    """What an audit found to be the cheapest defence that passes."""
-    tried = run.audit.get("defences", [])
-    best = next((one for one in tried if one["name"] == run.audit.get("cheapest")), None)
-    if best is None and any(one["passes"] is None for one in tried):
-        return "There was no time to find out which defence passes; give the audit more minutes."
-    if best is None:
-        return "None of the defences that were tried passes the gate." if tried else ""
-    text = f"The cheapest defence that passes is {best['plugins']}"
-    if best.get("accuracy") is not None and run.accuracy is not None:
-        return f"{text}: {best['accuracy']:.1%} accuracy instead of {run.accuracy:.1%}."
-    return f"{text}; what it costs was not measured in the time given."
-
-
 def _reached(run: Run) -> str:
     done, wanted = len(run.rounds), run.scenario.federation.rounds
     rounds = f"{done} of {wanted} rounds" if done != wanted else f"{done} rounds"
@@ -204,9 +201,6 @@ def _is_plain(run: Run, defended: Run) -> bool:
 
 def _cost(runs: list[Run]) -> str:
     """Accuracy, bytes and seconds against the undefended run, when one is shown."""
-    way_out = _way_out(runs[0]) if len(runs) == 1 else ""
-    if way_out:
-        return way_out
     trained = [run for run in runs if run.accuracy is not None]
     if not trained:
         return "No round has ended yet."

@@ -41,13 +41,12 @@ def serious(page) -> list[str]:
     return [name for impact, name in json.loads(found) if impact in ("serious", "critical")]
 
 
-def shown_by_scrolling(page) -> int:
-    """How many charts are drawn once a reader has seen the whole page; all of them are."""
-    for place in range(page.run("document.querySelectorAll('.chart').length")):
-        chart = f"document.querySelectorAll('.chart')[{place}]"
-        page.run(f"{chart}.scrollIntoView()")
-        page.until(f"{chart}.querySelector('svg.main-svg') !== null")
-    return page.run("document.querySelectorAll('.chart:has(svg.main-svg)').length")
+def charts(page) -> int:
+    """How many charts are there, drawn, before anybody scrolls or a script runs."""
+    return page.run(
+        "document.querySelectorAll('.chart svg path').length && "
+        "document.querySelectorAll('.chart svg').length"
+    )
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
@@ -55,7 +54,7 @@ def test_a_report_opens_clean(page, tmp_path, width, dark):
     result = run(from_tables(SCENARIO), out=tmp_path / "run", quiet=True)
     page.size(width, dark=dark)
     page.open(result.report.as_uri())
-    assert shown_by_scrolling(page) == 2
+    assert charts(page) == 2
     assert page.complaints == []
     outside = [url for url in page.requests if not url.startswith(("data:", "file:", "blob:"))]
     assert outside == []
@@ -66,14 +65,12 @@ def test_a_report_opens_clean(page, tmp_path, width, dark):
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_a_sweep_draws_what_is_looked_at(page, tmp_path, width):
+def test_a_sweep_has_its_charts_at_once(page, tmp_path, width):
     two_hundred_cells = runpy.run_path(str(BENCHMARK))["sweep"]
     place = write_report([two_hundred_cells(tmp_path)])
     page.size(width)
     page.open(place.as_uri())
-    page.until("window.Plotly !== undefined")
-    assert page.run("'drawn' in [...document.querySelectorAll('.chart')].at(-1).dataset") is False
-    assert shown_by_scrolling(page) == 2
+    assert charts(page) == 2
     assert page.complaints == []
     assert page.overflow() <= 0
     assert serious(page) == []
@@ -87,8 +84,8 @@ def test_a_page_that_is_printed_at_once_has_all_its_charts(page, tmp_path):
     page.run("window.dispatchEvent(new Event('beforeprint'))")
     page.size(718)
     page.call("Emulation.setEmulatedMedia", media="print")
-    widths = "[...document.querySelectorAll('.chart svg.main-svg, table')].map(e => e.scrollWidth)"
-    assert page.run("document.querySelectorAll('.chart:has(svg.main-svg)').length") == 2
+    widths = "[...document.querySelectorAll('.chart svg, table')].map(e => e.clientWidth)"
+    assert charts(page) == 2
     assert max(json.loads(page.run(f"JSON.stringify({widths})"))) <= 718
     assert page.overflow() <= 0 and page.complaints == []
 
@@ -99,7 +96,7 @@ def test_a_report_reads_without_scripts(page, tmp_path):
     page.open(result.report.as_uri())
     text = page.run("document.body.innerText")
     assert "What the server could see" in text and "The same numbers as a table" in text
-    assert page.run("getComputedStyle(document.querySelector('.chart')).display") == "none"
+    assert 'class="chart scroll"' in result.report.read_text("utf-8")
 
 
 def test_the_live_view_follows_a_real_run(page, tmp_path):
