@@ -12,15 +12,19 @@ export RAY_USAGE_STATS_ENABLED := 0
 demo: $(STAMP)
 	$(BIN)/fedpriv run demo
 
+# Two processes share the tests. A test that cannot bear that has a defect: nothing is shared on disk.
+WORKERS ?= 2
+PARALLEL = -n $(WORKERS) --dist
+
 test: $(STAMP)
-	$(BIN)/python -m pytest -m "not deployed and not thorough"
+	$(BIN)/python -m pytest -m "not deployed and not thorough" $(PARALLEL) worksteal
 
 test-deployed: $(STAMP)
 	$(BIN)/python -m pytest -m deployed
 
-# The enemy's part over real gRPC: two federations, about two minutes on two quiet cores.
+# The enemy's part over real gRPC: two federations at the same time.
 test-hostile: $(STAMP)
-	$(BIN)/python -m pytest -m "deployed and hostile" tests/deployed
+	$(BIN)/python -m pytest -m "deployed and hostile" tests/deployed $(PARALLEL) loadgroup
 
 test-all: $(STAMP)
 	$(BIN)/python -m pytest

@@ -36,8 +36,8 @@ GIVEN = (
     *("evaluate_clients", "masks", "network"),
 )
 EXITS = (
-    (0, "done; an audit: nothing crossed its gate"),
-    (1, "a gate was crossed"),
+    (0, "done; an audit: holds"),
+    (1, "a gate was crossed; an audit: leaks"),
     (2, "bad input: a name, a setting, a file"),
     (3, "the work itself failed"),
     (4, "undecided: a gate was asked for, but work was cut short, failed or was never measured"),

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # what editors and type checkers see; at run time `__getattr__` imports on demand
     from fedpriv.clients.plugin import PrivacyPlugin
     from fedpriv.errors import FedprivError
+    from fedpriv.evidence.candidates import Candidates
     from fedpriv.evidence.claims import Attribute, Claim, Features, Reconstruction
+    from fedpriv.evidence.inferences import Members, Owners, Shares
     from fedpriv.evidence.observation import Observation
     from fedpriv.evidence.release import Release
     from fedpriv.evidence.truth import Truth
@@ -26,19 +28,23 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time `__getattr_
 
 __all__ = [
     "Attribute",
+    "Candidates",
     "Claim",
     "Curious",
     "Entry",
     "Exchange",
     "Features",
     "FedprivError",
+    "Members",
     "Metric",
     "Observation",
+    "Owners",
     "PrivacyPlugin",
     "Reconstruction",
     "Release",
     "RunResult",
     "Scenario",
+    "Shares",
     "Truth",
     "attack",
     "audit",
@@ -53,7 +59,9 @@ __all__ = [
 _HOMES = {
     "fedpriv.clients.plugin": ("PrivacyPlugin",),
     "fedpriv.errors": ("FedprivError",),
+    "fedpriv.evidence.candidates": ("Candidates",),
     "fedpriv.evidence.claims": ("Attribute", "Claim", "Features", "Reconstruction"),
+    "fedpriv.evidence.inferences": ("Members", "Owners", "Shares"),
     "fedpriv.evidence.observation": ("Observation",),
     "fedpriv.evidence.release": ("Release",),
     "fedpriv.evidence.truth": ("Truth",),

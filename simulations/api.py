@@ -172,6 +172,7 @@ def audit(
     scenario: str | Scenario = "quickstart",
     *,
     minutes: float = 10.0,
+    work: int | None = None,
     fail_if: Sequence[str] = (),
     settings: Settings = (),
     profile: str | None = None,
@@ -184,7 +185,9 @@ def audit(
     Args:
         scenario: The name of a built-in scenario, a TOML file, or a Scenario.
         minutes: The time that the audit may take.
-        fail_if: Gates such as `psnr>20`. Default: the scenario's `[gate]`, or else `psnr>20`.
+        work: Units of work instead of minutes. The same number repeats an audit.
+        fail_if: Gates such as `psnr>20`. Default: the scenario's `[gate]`, or else a bound for
+            every kind of claim.
         settings: Keys to override: `{"training.lr": 0.1}` or `["training.lr=0.1"]`.
         profile: One of the scenario's profiles.
         out: The folder. Default: `runs/audit-<name>-<time>`.
@@ -192,16 +195,16 @@ def audit(
         quiet: Print no progress.
 
     Returns:
-        What `verdict.json` holds: `passed`, `gates`, `attacked` and `crossed` (numbers of scores),
-        `clients` (a verdict for each), `defences` (what was tried), `cheapest`, `left-out`,
-        `interrupted`, `minutes` and `report` (the page).
+        What `verdict.json` holds: `outcome` (leaks, holds or undecided), its `sentence`, the
+        `questions` behind it, `possible` (what a server could make clients do), `coverage`,
+        `defences`, `cheapest`, `advice`, `missing`, `work`, `minutes` and `report` (the page).
 
     Example:
         >>> from fedpriv import audit
         >>> small = {"data.name": "synthetic", "model.name": "mlp", "federation.clients": 2}
         >>> found = audit("quickstart", minutes=0.02, settings=small, out="runs/audit", quiet=True)
-        >>> found["gates"]
-        ['psnr>20']
+        >>> found["schema"]
+        'fedpriv-verdict-1'
     """
     from fedpriv.simulations.audit import audit as audited
 
@@ -213,6 +216,7 @@ def audit(
             chosen,
             place,
             minutes=minutes,
+            work=work,
             fail_if=fail_if,
             resume=resume,
             console=console,

@@ -1,85 +1,180 @@
-"""The standard battery: the rounds, batch sizes and attacks that an audit tries, in order."""
+"""The battery: which attacks of the catalogue fit a cell, and which of them win a race there.
+
+Attackers are ranked on planted clients, whose samples the attacker chose itself. Nobody is chosen
+by the truth of a victim that is counted.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
+from fedpriv.attacks.catalogue import ATTACKS
+from fedpriv.attacks.inversion.attack import GradientInversion, victims_of
+from fedpriv.attacks.inversion.matching import by_replay
+from fedpriv.attacks.inversion.race import least_evaluations, race
+from fedpriv.errors import BadData
+from fedpriv.progress import Progress, go_on
 from fedpriv.scenario import Scenario
+from fedpriv.scenario.binding import parameters
+from fedpriv.scenario.built import test_samples
 from fedpriv.scenario.sections import Attack
-from fedpriv.simulations.judging.conditions import informed_of, why_not
+from fedpriv.simulations.judging.attacking import Recording
+from fedpriv.simulations.judging.conditions import given_to, informed_of, row_of, why_not
+from fedpriv.strategies.catalogue import row_of as strategy_row
+
+RACER = "strongest"  # it races settings itself, and runs in every cell
+LEAST = 60  # steps: a search that is shorter says little about a stronger one
+WINNERS = 2
+CONTROLS = 2  # planted clients of a race
 
 
 @dataclass(frozen=True)
 class Method:
-    """An attack of the catalogue with the options it has in audits, and what audits call it."""
+    """An attack of the catalogue with the options it has in this audit."""
 
-    label: str
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        return self.name.replace(":", ".").replace("/", ".")
 
     def attack(self, victims: int | None = None) -> Attack:
         return Attack(name=self.name, victims=victims, options=dict(self.options))
 
-    def plain(self, server_round: int) -> dict[str, Any]:
-        """Its row of [[attacks]]."""
-        return {"name": self.name, "rounds": [server_round], **self.options}
+
+def fitting(scenario: Scenario) -> list[str]:
+    """The rows of the catalogue that see what is shared, know no plugin, and have all they need."""
+    reply = strategy_row(scenario).reply
+    return [
+        name
+        for name in ATTACKS
+        if (row := row_of(name)).sees == reply
+        and row.by in ("curious server", "curious party")
+        and not row.knows
+        and why_not(name, scenario, strict=True) is None
+    ]
 
 
-STANDARD = (
-    Method("quick", "quick", {"tv": 0.01}),
-    Method("thorough", "quick", {"tv": 0.001, "steps": 600}),
-)
-BATCHES = (1, 4, 8)
+def informed(scenario: Scenario, own: Sequence[Attack] = ()) -> list[Method]:
+    """Every attack whose row knows one of the plugins and that has something to do here.
+
+    `own` are the rows of the scenario's [[attacks]]: they may name attacks of no catalogue.
+    """
+    options = {attack.name: attack.options for attack in own}
+    return [
+        Method(name, options.get(name, {}))
+        for name in informed_of(scenario, options)
+        if why_not(name, scenario, strict=True) is None
+    ]
+
+
+def work_of(attack: Any) -> int:
+    """How many steps an attack may take for one victim; 0 for one that computes its answer."""
+    if isinstance(attack, Mapping):
+        return max(map(work_of, attack.values()), default=0)
+    if not is_dataclass(attack) or isinstance(attack, type):
+        return 0
+    counts = {name: getattr(attack, name, 0) for name in ("steps", "polish", "finish")}
+    steps, polish, finish = (count if isinstance(count, int) else 0 for count in counts.values())
+    own = steps * getattr(attack, "restarts", 1) + polish + finish
+    inner = sum(work_of(getattr(attack, part.name)) for part in fields(attack))
+    return int((own + inner) * (1 + getattr(attack, "budget", 0.0)))
+
+
+def built(method: Method, scenario: Scenario) -> Any:
+    """The attack itself."""
+    given = given_to(method.name, scenario, None)
+    return ATTACKS.build(method.name, {**given.options, **method.options}, **given.objects)
+
+
+def lacking(method: Method, scenario: Scenario) -> str:
+    """Why an attack cannot be made here, such as public data that are not there; else nothing."""
+    try:
+        built(method, scenario)
+    except BadData as error:
+        return str(error)
+    return ""
+
+
+def searches(method: Method, scenario: Scenario) -> bool:
+    """Whether the attack takes steps, so that it is worth a race; others are simply run."""
+    return steps_of(method, scenario) > 0
+
+
+def steps_of(method: Method, scenario: Scenario) -> int:
+    """How many steps the attack may take for one victim, with the options that it has."""
+    return work_of(built(method, scenario))
+
+
+def shortened(method: Method, scenario: Scenario, part: float) -> Method:
+    """The attack with a part of its steps, never below `LEAST`; all of them when part is 1."""
+    takes = parameters(ATTACKS[method.name].build)
+    steps = {}
+    for name in ("steps", "polish", "finish"):
+        most = method.options.get(name, takes[name].default if name in takes else 0)
+        if isinstance(most, int) and most > 0 and part < 1:
+            steps[name] = min(most, max(LEAST, int(part * most)))
+    return Method(method.name, {**method.options, **steps})
+
+
+def standing(scenario: Scenario, own: Sequence[Attack] = ()) -> list[Method]:
+    """What runs without a race: the racer, what computes its answer, and who knows a plugin."""
+    direct = [
+        method
+        for method in map(Method, fitting(scenario))
+        if method.name == RACER or not searches(method, scenario)
+    ]
+    asked = [Method(attack.name, attack.options) for attack in own]
+    known = {method.name for method in direct}
+    return [*direct, *(m for m in (*informed(scenario, own), *asked) if m.name not in known)]
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One round at one batch size; None is the scenario's own training, all its local steps."""
+class Raced:
+    """A race: places as [name, PSNR, steps], best first, and who found no room in it.
 
-    round: int
-    batch: int | None
-
-    @property
-    def name(self) -> str:
-        return f"round-{self.round}-batch-{self.batch or 'own'}"
-
-    def training(self) -> dict[str, int]:
-        """The settings in which this cell differs from the scenario's [training]."""
-        return {} if self.batch is None else {"batch-size": self.batch, "local-steps": 1}
-
-    def samples(self, scenario: Scenario) -> int:
-        return self.batch or scenario.training.batch_size
-
-
-def milestones(rounds: int) -> tuple[int, ...]:
-    """Early, middle and late: the first, the middle and the last round."""
-    return tuple(sorted({1, (rounds + 1) // 2, rounds}))
-
-
-def cells(scenario: Scenario, rounds: Sequence[int]) -> list[Cell]:
-    """Every round at every batch size: single samples first, then what clients really do.
-
-    The first round comes first: an untrained model gives most away.
+    Without room for two there is no race: then `left_out` are all, in the order of the catalogue,
+    those first that replay several local steps where there were any.
     """
-    early, *others = sorted(rounds)
-    own = scenario.training.local_steps == 1 and scenario.training.batch_size in BATCHES
-    batches = [batch for batch in (1, None, 4, 8) if batch is not None or not own]
-    numbers = [early, *reversed(others)]
-    return [Cell(number, batch) for batch in batches for number in numbers]
+
+    places: list[list[Any]]
+    left_out: list[str]
+
+    def best(self, count: int) -> list[str]:
+        """The names of the best, or of those that come first when nobody raced."""
+        return ([str(place[0]) for place in self.places] or self.left_out)[:count]
 
 
-def methods_on(scenario: Scenario, cell: Cell, own: Sequence[Attack] = ()) -> list[Method]:
-    """The attacks of a cell, quick ones first: the thorough one on single samples only.
+def ranked(
+    recording: Recording, scenario: Scenario, evaluations: int, progress: Progress = go_on
+) -> Raced:
+    """The fitting attacks that search, best first, by what they do to planted clients.
 
-    Behind them come all whose row knows one of the scenario's plugins and which have something to
-    do there. `own` are the rows of the scenario's [[attacks]]: they may name attacks that no
-    catalogue has.
+    Planted clients hold public samples: the test part of the data.
     """
-    options = {attack.name: attack.options for attack in own}
-    standard = STANDARD if cell.batch == 1 else STANDARD[:1]
-    informed = [
-        Method(name.replace(":", "."), name, options.get(name, {}))
-        for name in informed_of(scenario, options)
-        if why_not(name, scenario) is None
-    ]
-    return [*standard, *informed]
+    several = recording.updates[0].local_steps > 1
+    racing = {}
+    for name in fitting(scenario):
+        method = Method(name)
+        if name != RACER and searches(method, scenario):
+            racing[name] = built(method, scenario)
+    order = sorted(racing, key=lambda name: several and not replays(racing[name]))
+    if evaluations < least_evaluations(CONTROLS):
+        return Raced([], order)
+    public, _ = test_samples(scenario)
+    found = race(
+        victims_of(recording.updates[:1]),
+        {name: racing[name] for name in order},
+        evaluations=evaluations,
+        controls=CONTROLS,
+        seed=scenario.seed,
+        public=public,
+        progress=progress,
+    )
+    return Raced(found.told(), list(found.left_out))
+
+
+def replays(attack: Any) -> bool:
+    """Whether an attack replays the local steps of its victims."""
+    return isinstance(attack, GradientInversion) and attack.match is by_replay

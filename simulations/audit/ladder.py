@@ -1,58 +1,224 @@
-"""Defences from mild to strong, tried on the cell that leaked worst.
+"""Defences from mild to strong: what each lets through, and what it costs."""
 
-Of those that pass, the cheapest is named.
-"""
-
-from dataclasses import dataclass
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from fedpriv.clients.catalogue import PLUGINS
-from fedpriv.scenario import Scenario, from_tables
+from rich.console import Console
 
-LADDER: tuple[tuple[str, tuple[dict[str, Any], ...]], ...] = (
-    ("pruning-5", ({"name": "pruning", "fraction": 0.05},)),
-    ("noise-0.01", ({"name": "noise", "scale": 0.01},)),
-    ("spn-0.1", ({"name": "spn", "alpha2": 0.1},)),
-    ("noise-0.1", ({"name": "noise", "scale": 0.1},)),
-    ("dp-8", ({"name": "dp", "epsilon": 8.0},)),
+from fedpriv.errors import FedprivError
+from fedpriv.metrics.gates import Gate
+from fedpriv.progress import Progress, go_on
+from fedpriv.runfolder import RunFolder
+from fedpriv.scenario import Scenario, from_tables, merged
+from fedpriv.scenario.sections import spelled
+from fedpriv.simulations.audit.cells import Cell
+from fedpriv.simulations.audit.fairness import of_fairness
+from fedpriv.simulations.audit.stage import Found
+from fedpriv.simulations.federation.progress import PlainLines
+from fedpriv.simulations.federation.run import simulate
+from fedpriv.simulations.judging.outcome import Outcome, Word, outcomes, overall
+
+Change = Mapping[str, Any]  # the tables in which a defended scenario differs
+
+# Free ones first: they cost no accuracy by themselves, but change what a server sees.
+LADDER: Sequence[tuple[str, Change]] = (
+    ("larger-batches", {"training": {"batch-size": 4.0}}),
+    ("more-epochs", {"training": {"local-epochs": 2.0}}),
+    ("secagg", {"federation": {"secagg": True}}),
+    ("pruning-5", {"plugins": [{"name": "pruning", "fraction": 0.05}]}),
+    ("noise-0.01", {"plugins": [{"name": "noise", "scale": 0.01}]}),
+    ("spn-0.1", {"plugins": [{"name": "spn", "alpha2": 0.1}]}),
+    ("augment", {"plugins": [{"name": "augment", "policy": "4-5-24"}]}),
+    ("noise-0.1", {"plugins": [{"name": "noise", "scale": 0.1}]}),
+    ("clip-1", {"plugins": [{"name": "clip", "norm": 1.0}]}),
+    ("dp-8", {"plugins": [{"name": "dp", "epsilon": 8.0}]}),
+    ("dp-2", {"plugins": [{"name": "dp", "epsilon": 2.0}]}),
+    ("dp-1", {"plugins": [{"name": "dp", "epsilon": 1.0}]}),
 )
 
 
 @dataclass(frozen=True)
-class Tried:
-    """A defence: the worst leak it let through, in how many reconstructions, and its accuracy.
-
-    `passes` None is undecided.
-    """
+class Candidate:
+    """A defence: its name, the scenario that has it, and its settings in words."""
 
     name: str
-    plugins: str
-    worst: float | None
-    passes: bool | None
-    accuracy: float | None = None
-    attacked: int = 0
+    scenario: Scenario
+    settings: str
+    epsilon: float | None = None
+    sets: tuple[str, ...] = ()  # the settings as --set takes them
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a defence costs: accuracy of each seed, and computing time and bytes against none."""
+
+    accuracy: tuple[float, ...] = ()
+    seconds: float | None = None
+    bytes: float | None = None
+
+    @property
+    def mean(self) -> float | None:
+        return sum(self.accuracy) / len(self.accuracy) if self.accuracy else None
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A defence and what became of it."""
+
+    name: str
+    settings: str
+    word: Word
+    outcomes: tuple[Outcome, ...] = ()
+    price: Price = Price()
+    epsilon: float | None = None
     why: str = ""
+    sets: tuple[str, ...] = ()
+
+    def plain(self) -> dict[str, Any]:
+        return {**asdict(self), "accuracy": self.price.mean}
 
 
-def candidates(scenario: Scenario) -> list[tuple[str, Scenario]]:
-    """The scenario under each defence: its own [[defences]] when it names some, else the ladder."""
+def candidates(scenario: Scenario, cell: Cell) -> list[Candidate]:
+    """The scenario under each defence: its own [[defences]] when it names some, else the ladder.
+
+    A server that sets the configuration sets batches and steps too, so that they defend nothing in
+    a cell that it asked for.
+    """
     tables = scenario.plain()
-    rows = [
-        (d.name, [dict(plugin) for plugin in d.plugins]) for d in scenario.defences if d.plugins
+    own: list[tuple[str, Change]] = [
+        (d.name, {"plugins": [dict(plugin) for plugin in d.plugins]})
+        for d in scenario.defences
+        if d.plugins
     ]
-    if not rows:
-        rows = [
-            (name, [dict(plugin) for plugin in plugins])
-            for name, plugins in LADDER
-            if all(plugin["name"] in PLUGINS for plugin in plugins)
-        ]
-    return [(name, from_tables({**tables, "plugins": plugins})) for name, plugins in rows]
+    found = []
+    for name, change in own or LADDER:
+        if "training" in change:
+            if not cell.configured:
+                continue
+            change = {"training": multiplied(scenario, dict(change["training"]))}
+        try:
+            defended = from_tables(
+                {**tables, **change} if "plugins" in change else merged(tables, change)
+            )
+        except FedprivError:  # a plugin that this installation or this data cannot have
+            continue
+        if defended != scenario:
+            found.append(
+                Candidate(name, defended, said(change), epsilon_of(defended), sets_of(change))
+            )
+    return found
 
 
-def cheapest(tried: list[Tried]) -> Tried | None:
-    """Of those that pass, the one that keeps most accuracy; the mildest when none was trained."""
-    passing = [one for one in tried if one.passes]
-    measured = [one for one in passing if one.accuracy is not None]
+def multiplied(scenario: Scenario, factors: Mapping[str, float]) -> dict[str, int]:
+    """Settings of [training] as multiples of what the scenario has."""
+    now = {
+        "batch-size": scenario.training.batch_size,
+        "local-epochs": scenario.training.local_epochs,
+    }
+    return {key: round(now[key] * factor) for key, factor in factors.items()}
+
+
+def said(change: Change) -> str:
+    """The settings of a defence as people type them."""
+    parts = [
+        f"{section}.{key}={value}"
+        for section, table in change.items()
+        if isinstance(table, Mapping)
+        for key, value in table.items()
+    ]
+    plugins = from_tables({"plugins": change.get("plugins", [])}).plugins
+    return " + ".join([*map(spelled, plugins), *parts])
+
+
+def sets_of(change: Change) -> tuple[str, ...]:
+    """The settings of a defence as `--set` takes them."""
+    return tuple(
+        f"{path}={toml_value(value)}"
+        for section, table in change.items()
+        for path, value in (
+            [(f"{section}.{key}", one) for key, one in table.items()]
+            if isinstance(table, Mapping)
+            else [(section, table)]
+        )
+    )
+
+
+def toml_value(value: Any) -> str:
+    """A value as TOML writes it in a line."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key} = {toml_value(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(toml_value, value)) + "]"
+    return json.dumps(value)
+
+
+def epsilon_of(scenario: Scenario) -> float | None:
+    """The ε that a scenario's plugins are asked to keep."""
+    asked = [spec.options.get("epsilon") for spec in scenario.plugins]
+    return next((float(value) for value in asked if isinstance(value, int | float)), None)
+
+
+def judged_defence(candidate: Candidate, found: Found, gates: Sequence[Gate]) -> Tried:
+    """What the scores of a defended cell decide; missing attacks leave it undecided."""
+    decided = tuple(outcomes(gates, found.rows))
+    doubts = [f"{one['attack']}: {one['why']}" for one in found.missing]
+    doubts += of_fairness(gates, found.rows, found.controls)
+    word = overall(decided, doubts)
+    why = "; ".join([*doubts, *(one.why for one in decided if one.why)][:3])
+    shown = "" if word == "leaks" else why
+    return Tried(
+        candidate.name,
+        candidate.settings,
+        word,
+        decided,
+        epsilon=candidate.epsilon,
+        why=shown,
+        sets=candidate.sets,
+    )
+
+
+def trained(
+    scenario: Scenario,
+    place: RunFolder,
+    rounds: int,
+    going_on: Callable[[], bool],
+    progress: Progress = go_on,
+) -> tuple[float, float, float] | None:
+    """Accuracy, computing seconds and bytes up after so many rounds; None when it did not end."""
+    quiet = PlainLines(Console(quiet=True))
+    started = time.process_time()
+    tables = merged(scenario.plain(), {"federation": {"rounds": rounds, "backend": "inline"}})
+    try:
+        simulate(
+            from_tables(tables),
+            place,
+            quiet,
+            resume=place.rounds_file.exists(),  # of an audit that was cut short
+            going_on=lambda record: going_on(),
+            progress=progress,
+        )
+    except FedprivError:
+        return None
+    done = place.rounds()
+    if len(done) < rounds:
+        return None
+    up = float(sum(record.get("bytes-up", 0) for record in done))
+    return float(done[-1]["accuracy"]), time.process_time() - started, up
+
+
+def cheapest(tried: Sequence[Tried]) -> Tried | None:
+    """Of those that hold, the one that keeps most accuracy; the mildest when none was trained."""
+    holding = [one for one in tried if one.word == "holds"]
+    measured = [one for one in holding if one.price.mean is not None]
     if measured:
-        return max(measured, key=lambda one: one.accuracy or 0.0)
-    return passing[0] if passing else None
+        return max(measured, key=lambda one: one.price.mean or 0.0)
+    return holding[0] if holding else None
+
+
+def largest_epsilon(tried: Sequence[Tried]) -> float | None:
+    """The largest ε that was shown to hold."""
+    found = [one.epsilon for one in tried if one.word == "holds" and one.epsilon is not None]
+    return max(found, default=None)

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import shlex
 import warnings
 from pathlib import Path
@@ -10,7 +11,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from fedpriv.simulations.cli.options import AsJson, Profile, Scenario, Settings
+from fedpriv.simulations.cli.options import (
+    AsJson,
+    InsecureRay,
+    Profile,
+    RayAddress,
+    Scenario,
+    Settings,
+)
 
 out, err = Console(), Console(stderr=True)
 
@@ -18,11 +26,14 @@ out, err = Console(), Console(stderr=True)
 def audit(
     scenario: Scenario = None,
     minutes: Annotated[float, typer.Option(help="The time the audit may take.")] = 10.0,
+    work: Annotated[
+        int | None, typer.Option(help="Units of work instead of minutes; repeats an audit.", min=1)
+    ] = None,
     fail_if: Annotated[
         list[str] | None,
         typer.Option(
             help="Exit with 1 when this is crossed. Repeatable. Default: the scenario's gate, "
-            "else psnr>20."
+            "else a bound for every kind of claim."
         ),
     ] = None,
     settings: Settings = None,
@@ -33,19 +44,21 @@ def audit(
     resume: Annotated[
         bool, typer.Option(help="Continue the audit in --out; what it has is kept.")
     ] = False,
+    ray_address: RayAddress = None,
+    insecure_ray: InsecureRay = False,
+    workers: Annotated[
+        int | None, typer.Option(help="Attacks at a time. Default: the cores here.", min=1)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Find out whether a federation leaks, and which defence would stop it."""
-    from fedpriv.errors import BadFolder
-    from fedpriv.metrics.gates import parsed
+    from fedpriv.errors import BadFolder, GateCrossed, Undecided
     from fedpriv.runfolder import RunFolder, new_folder
     from fedpriv.scenario import read
     from fedpriv.simulations.api import RunResult
     from fedpriv.simulations.audit import audit as audited
     from fedpriv.simulations.cli.ending import given, kept
-    from fedpriv.simulations.judging.gate import check
     from fedpriv.simulations.stopping import stoppable
-    from fedpriv.tables import rows_in
 
     if resume and folder is None:
         raise BadFolder("--resume needs --out, the folder of the audit to continue.")
@@ -59,8 +72,13 @@ def audit(
             chosen,
             place,
             minutes=minutes,
+            work=work,
             fail_if=fail_if or [],
+            ray_address=ray_address,
+            insecure_ray=insecure_ray,
+            workers=workers or os.cpu_count() or 1,
             resume=resume,
+            named=shlex.join([scenario or "quickstart", *given(profile, settings)]),
             console=err,
             progress=progress,
         )
@@ -70,8 +88,10 @@ def audit(
         for sentence in RunResult(place.path).verdict.sentences:
             out.print(sentence, highlight=False)
         out.print(f"report: {found['report']}", highlight=False, soft_wrap=True)
-    gates, left_out = list(map(parsed, found["gates"])), len(found["left-out"])
     named = [scenario or "quickstart", *given(profile, settings), "--resume", "--out"]
     again = shlex.join(["fedpriv", "audit", *named, str(place.path)])
     with kept(found["interrupted"], again):
-        check(gates, rows_in(place.scores()), found["interrupted"], left_out=left_out)
+        if found["outcome"] == "leaks":
+            raise GateCrossed(f"{found['sentence']} See {found['report']}.")
+        if found["outcome"] == "undecided":
+            raise Undecided(f"{found['sentence']} See {found['report']}.")

@@ -1,5 +1,6 @@
-"""How a command ends when something fails that nobody planned: one message, and a code that says
-whose turn it is.
+"""How a command ends when something fails that nobody planned.
+
+It ends with one message, and with an exit code that says who has to act.
 """
 
 import errno
@@ -23,9 +24,7 @@ HINTS = {
 
 
 def guarded(command: Callable[P, T]) -> Callable[P, T]:
-    """The command; a full disk, too little memory or foreign code that exits ends it with a
-    message.
-    """
+    """The command; a full disk, little memory or foreign code that exits ends it with a message."""
 
     @wraps(command)
     def called(*arguments: P.args, **named: P.kwargs) -> T:

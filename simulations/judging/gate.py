@@ -12,7 +12,7 @@ from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import dataset_of
 from fedpriv.simulations.judging.conditions import row_of, why_not
 from fedpriv.simulations.judging.scoring import Judge
-from fedpriv.tables import Row
+from fedpriv.tables import Row, decides
 
 SAMPLES = ("sample", "trained", "input")  # what of a claim has the shape of the data
 
@@ -60,8 +60,8 @@ def check_gates(gates: Sequence[Gate], scenario: Scenario, attacks: Iterable[str
 
 
 def counted(rows: Iterable[Row]) -> list[Row]:
-    """The scores that a verdict may rest on: an analysis is told a part of the secret."""
-    return [row for row in rows if row.get("by") != "analysis"]
+    """The scores that a verdict may rest on."""
+    return [row for row in rows if decides(row.get("by"))]
 
 
 def check(

@@ -4,11 +4,13 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from fedpriv.catalogue import METRICS
+from fedpriv.evidence.claims import Claim
 from fedpriv.evidence.truth import Truth
 from fedpriv.lock import alone
 from fedpriv.progress import Progress, Told, go_on
@@ -32,6 +34,7 @@ from fedpriv.simulations.judging.findings import (
     findings_of,
     left_out,
 )
+from fedpriv.simulations.judging.held import make_candidates, truth_about
 from fedpriv.simulations.judging.recordings import of_run
 from fedpriv.simulations.judging.scoring import Judge, Scored, traced
 from fedpriv.simulations.judging.sums import join_truths
@@ -109,6 +112,8 @@ def judged(
     if scored_only:
         kept = [seen for seen in recording.evidence if known(seen.name) is not None]
         recording = replace(recording, evidence=kept)
+    if truth_of is not None and any("candidates" in row_of(one.name).needs for one in wanted):
+        make_candidates(folder, scenario, truth_of)  # attackers read them from the folder
     findings = findings_of(examined(recording.updates, known)) if recording.updates else []
     todo = []
     for attack in wanted:
@@ -202,10 +207,11 @@ def scores_of(
         "knows": " + ".join(row.known(plugins)),
     }
     observed = {seen.name: seen for seen in recording.updates}
+    of_rounds = partial(about_rounds, folder, recording, truth_of)
     by_round: dict[int, list[Scored]] = {}
     for claim in folder.claims(label):
         (name,) = claim.names
-        truth = truth_of(name)
+        truth = truth_of(name) if claim.asked == "message" else of_rounds(claim)
         if truth is None:
             pictures_of(folder.picture_file(label, name), getattr(claim, "pixels", None))
             continue
@@ -218,6 +224,19 @@ def scores_of(
     for scores in by_round.values():
         traced(judge, scores)
     return [each for scores in by_round.values() for one in scores for each in one.rows]
+
+
+def about_rounds(
+    folder: RunFolder, recording: Recording, truth_of: TruthOf, claim: Claim
+) -> Truth | None:
+    """The truth of a claim about all rounds that were seen."""
+    updates = recording.updates
+    clients = (
+        recording.scenario.federation.clients
+        if recording.scenario is not None
+        else 1 + max((int(seen.node) for seen in updates if str(seen.node).isdigit()), default=0)
+    )
+    return truth_about(claim, folder, clients, updates[0].classes, truth_of)
 
 
 def draw(path: Path, one: Scored) -> None:

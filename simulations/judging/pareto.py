@@ -18,7 +18,7 @@ from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.sharing import sharing_of
 from fedpriv.sweepfolder import SweepFolder
-from fedpriv.tables import write_table
+from fedpriv.tables import decisive, write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +56,7 @@ def strongest(scores: "pd.DataFrame", by: Sequence[str] = ("attack",)) -> tuple[
     """The lowest median MSE of any attack, and which attack it is; an analysis is no attack."""
     if scores.empty or not {"psnr", "mse"} & set(scores.columns):
         return None
-    real = scores[scores["by"] != "analysis"] if "by" in scores else scores
+    real = decisive(scores)
     real = real.assign(error=errors_in(real)).dropna(subset=["error"])
     medians = real.groupby(list(by), sort=False)["error"].median()
     if medians.empty:

@@ -15,9 +15,10 @@ def promised(seen: Observation, truth: Truth) -> float | None:
     """The bound on ‖x* − x‖/‖x‖ of the best posed row of the noisy system B̄·x* = W̄ (SPN eq. 3).
 
     None where the theorem does not apply as it stands: more than one sample, more than one step, or
-    a first layer that is not linear. Infinite where the perturbation is larger than the gradient.
+    a first layer that is not linear; also where the client kept no samples. Infinite where the
+    perturbation is larger than the gradient.
     """
-    if seen.model is None or len(truth.x) != 1 or seen.local_steps != 1:
+    if seen.model is None or len(truth.x) != 1 or not truth.samples or seen.local_steps != 1:
         return None
     try:
         path = first_linear(seen.model)

@@ -1,6 +1,7 @@
 """The page and the exit code follow the same gates: all of them, and those of the command line."""
 
 import json
+from importlib import import_module
 
 import pytest
 from worlds import UPDATES
@@ -63,13 +64,14 @@ def test_an_attack_that_failed_is_on_the_page_and_leaves_it_undecided(fedpriv, f
 
 
 def test_gates_of_an_audit_are_checked_against_all_of_its_attacks(tmp_path, monkeypatch):
-    """Without the standard attacks: who knows `noise` is left, and is enough for a gate."""
-    monkeypatch.setattr("fedpriv.simulations.audit.battery.STANDARD", ())
+    """Without the attacks that race: who knows `noise` is left, and is enough for a gate."""
+    monkeypatch.setattr(import_module(attacks_of.__module__), "fitting", lambda scenario: [])
     noisy = from_tables({**UPDATES, "plugins": [{"name": "noise", "scale": 0.1}]})
     assert attacks_of(noisy) == ["noise-aware"]
     check_gates([parsed("psnr>20")], noisy, attacks_of(noisy))
     with pytest.raises(BadOption, match="no attack that can act"):
-        audit(from_tables(UPDATES), RunFolder(tmp_path / "A"))
+        audit(from_tables(UPDATES), RunFolder(tmp_path / "A"), fail_if=["psnr>20"])
+    assert not (tmp_path / "A").exists()
 
 
 def test_a_gate_is_written_as_it_was_meant():

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,13 @@ import fedpriv as package
 from fedpriv.clients.catalogue import PLUGINS
 from fedpriv.clients.protection.account import PublicCount
 from fedpriv.evidence.folder import load_folder
+from fedpriv.progress import Told
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables, merged
 from fedpriv.scenario.built import first_state
-from fedpriv.simulations.audit.battery import Cell, Method
-from fedpriv.simulations.audit.probe import Limits, Pace, cell_scenario, probe
+from fedpriv.simulations.audit.cells import Cell, cell_scenario
+from fedpriv.simulations.audit.stage import Means, exposed_cell
+from fedpriv.simulations.audit.tasks import one_by_one
 from fedpriv.simulations.federation.exposure import Starts
 from fedpriv.simulations.federation.progress import PlainLines
 from fedpriv.simulations.federation.run import simulate
@@ -53,18 +56,12 @@ def test_an_audit_exposes_every_client_whatever_the_strategy(tmp_path, strategy)
     scenario = from_tables(merged(UPDATES, {"federation": federation}))
     starts = Starts(tmp_path / "starts")
     trained(scenario, tmp_path / "training", starts=starts, keep=[2])
-    rows, _ = probe(
-        scenario,
-        Cell(2, 1),
-        [Method("linear", "linear")],
-        RunFolder(tmp_path / "cell"),
-        starts,
-        Pace({"linear": 1e-9}),
-        Limits(lambda: 60.0, float("inf")),
-    )
-    assert {row["node"] for row in rows} == {0, 1, 2}
+    means = Means(starts, partial(one_by_one, told=Told()), float("inf"))
+    probe = exposed_cell(scenario, Cell(2, 8), RunFolder(tmp_path / "cell"), means)
+    assert probe.planted == ("2-0",)  # the attacker's own, never counted
+    assert {seen.node for seen in probe.recording.updates} == {1, 2, 3, 4}  # 32 samples in all
     evidence, _ = load_folder(RunFolder(tmp_path / "cell").observations)
-    assert sorted(seen.name for seen in evidence) == ["2-0", "2-1", "2-2"]
+    assert sorted(seen.name for seen in evidence) == [f"2-{i}" for i in range(5)]
     assert_sent(evidence, model_after(scenario, 1, tmp_path / "plain"))
 
 

@@ -81,6 +81,32 @@ def test_a_run_in_training_with_a_gate_ends_with_4(file, stopped, tmp_path):
     assert code == 4 and "--resume" in said, said
 
 
+SEEN = """
+from dataclasses import dataclass
+from pathlib import Path
+from fedpriv import PrivacyPlugin
+
+@dataclass(frozen=True)
+class Seen(PrivacyPlugin):
+    def on_batch(self, x, y, job):
+        Path("trained").touch()
+        return x, y
+"""
+
+
+@pytest.mark.parametrize("plugins", [(), ({"name": "dp", "noise-multiplier": 1.0},)])
+def test_a_client_in_the_middle_of_its_training_stops_too(file, stopped, tmp_path, plugins):
+    (tmp_path / "seen.py").write_text(SEEN)
+    place, trained = tmp_path / "R", tmp_path / "trained"
+    chosen = {"plugins": [{"name": "seen:Seen"}, *plugins], "keep-truth": True}
+    path = file(UPDATES, training={"local-steps": 10**6}, **chosen)
+    code, said = stopped("run", path, "--out", place, begun=trained.exists)
+    folder = RunFolder(place)
+    assert code == 130 and "--resume" in said, said
+    assert not folder.rounds() and not list(folder.truth.glob("*"))
+    assert not list(folder.observations.glob("*"))
+
+
 def test_an_attack_in_the_background_is_told_to_stop_too(file, stopped, tmp_path):
     place = tmp_path / "R"
     row = {"name": "quick", "steps": FOREVER, "rounds": "first", "during": True}
@@ -101,9 +127,9 @@ def test_an_audit_is_undecided_and_has_its_page(file, stopped, tmp_path):
     )  # fmt: skip
     assert code == 4, said
     folder = RunFolder(place)
-    assert folder.verdict()["interrupted"] and folder.verdict()["left-out"]
+    assert folder.verdict()["interrupted"] and folder.verdict()["missing"]
     page = folder.report_file.read_text()
-    assert "Undecided" in page and "The audit was interrupted." in page
+    assert "Undecided" in page and "the audit was interrupted" in page
 
 
 def test_an_audit_in_training_has_a_page_too(file, stopped, tmp_path):

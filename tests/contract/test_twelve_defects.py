@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,13 @@ import fedpriv as package
 from fedpriv.catalogue import METRICS
 from fedpriv.errors import BadInput, BadOption, WorkFailed
 from fedpriv.metrics.gates import gates_of
+from fedpriv.progress import Told
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables, merged
-from fedpriv.simulations.audit.battery import Cell, Method, methods_on
-from fedpriv.simulations.audit.probe import Limits, Pace, probe
+from fedpriv.simulations.audit.battery import standing
+from fedpriv.simulations.audit.cells import Cell, cell_scenario
+from fedpriv.simulations.audit.stage import Means, attacked
+from fedpriv.simulations.audit.tasks import one_by_one
 from fedpriv.simulations.checks import check
 from fedpriv.simulations.cli.ending import print_leaks
 from fedpriv.simulations.deploy.control import Status
@@ -93,19 +97,14 @@ def test_no_column_of_the_preflight_table_is_empty(fedpriv, file, tables_on, tmp
 
 def test_an_audit_tries_the_attacker_who_knows_of_augment(tmp_path):
     augmented = from_tables(merged(UPDATES, {"plugins": [{"name": "augment"}]}))
-    cell = Cell(1, 1)
-    assert "policy-aware" in [method.label for method in methods_on(augmented, cell)]
-    short = [Method("policy-aware", "policy-aware", {"steps": 2})]
-    rows, left_out = probe(
-        augmented,
-        cell,
-        short,
-        RunFolder(tmp_path / "cell"),
-        Starts(tmp_path / "starts"),
-        Pace(),
-        Limits(lambda: 60.0, float("inf")),
-    )
-    assert rows and not left_out and {row["knows"] for row in rows} == {"augment"}
+    cell = Cell(1)
+    assert "policy-aware" in [one.label for one in standing(cell_scenario(augmented, cell))]
+    means = Means(Starts(tmp_path / "starts"), partial(one_by_one, told=Told()), float("inf"))
+    found = attacked(augmented, [cell], RunFolder(tmp_path / "cells"), means, 12_000, enough=0)
+    informed = [row for row in found.rows if row["attack"] == "policy-aware"]
+    assert informed and {row["knows"] for row in informed} == {"augment"}
+    lost = [one["why"] for one in found.missing if one["attack"] == "policy-aware"]
+    assert all("units have room for" in why for why in lost)  # fewer steps, and nothing else
 
 
 # 4: data that are no pictures

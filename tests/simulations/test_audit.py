@@ -1,137 +1,238 @@
-"""An audit fails what leaks, passes what does not, names a defence, and keeps to its time."""
+"""An audit judges the federation that was configured: it leaks, holds, or is undecided."""
 
 import json
+import sys
+from dataclasses import replace
+from functools import partial
+from importlib.resources import files
+from types import SimpleNamespace
 
+import jsonschema
 import pytest
+from worlds import CODES, UPDATES
 
-from fedpriv.clients.catalogue import calibrated
+from fedpriv.attacks.catalogue import ATTACKS
 from fedpriv.errors import BadOption
 from fedpriv.runfolder import RunFolder
-from fedpriv.scenario import from_tables
+from fedpriv.scenario import from_tables, merged
+from fedpriv.scenario.binding import parameters
 from fedpriv.simulations.api import load
 from fedpriv.simulations.audit import audit
-from fedpriv.simulations.audit.battery import Cell, cells, methods_on, milestones
-from fedpriv.simulations.audit.ladder import Tried, candidates, cheapest
-from fedpriv.simulations.audit.probe import Pace, cell_scenario
-from fedpriv.simulations.federation.exposure import Starts
+from fedpriv.simulations.cli import main
 
-SMALL = {
-    "name": "small",
-    "seed": 3,
-    "data": {"name": "synthetic"},
-    "model": {"name": "mlp"},
-    "training": {"lr": 0.1, "batch-size": 8},
-    "federation": {"clients": 4, "rounds": 3, "backend": "inline"},
-}
-
-
-def test_the_battery_is_early_middle_and_late(tiny):
-    assert milestones(1) == (1,)
-    assert milestones(2) == (1, 2)
-    assert milestones(9) == (1, 5, 9)
-    found = cells(tiny, (1, 5, 9))
-    assert found[:4] == [Cell(1, 1), Cell(9, 1), Cell(5, 1), Cell(1, None)]
-    assert len(found) == 12
+LOUD = {"name": "noise", "scale": 10.0}
+BARE = merged(
+    UPDATES,
+    {
+        "training": {"batch-size": 4},
+        "federation": {"rounds": 1},
+        "defences": [{"name": "loud", "plugins": [LOUD]}],
+    },
+)
+PSNR = ("psnr>20",)
+WORK = 10_000  # units: enough for one search on one client
 
 
-def test_the_own_batch_is_not_tried_twice():
-    scenario = from_tables({**SMALL, "training": {"batch-size": 4, "local-steps": 1}})
-    assert {cell.batch for cell in cells(scenario, (1,))} == {1, 4, 8}
+def commanded(monkeypatch, *arguments):
+    """The exit code of `fedpriv audit …`."""
+    monkeypatch.setattr(sys, "argv", ["fedpriv", "audit", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    return stop.value.code
 
 
-def test_who_knows_a_plugin_attacks_it_too():
-    def labels(plugins, batch):
-        scenario = from_tables({**SMALL, "plugins": plugins})
-        return [method.label for method in methods_on(scenario, Cell(1, batch))]
-
-    pruning = [{"name": "pruning", "fraction": 0.1}]
-    assert labels(pruning, 1) == ["quick", "thorough", "pruning-aware"]
-    assert labels([], 8) == ["quick"]
-    noises = [{"name": "noise", "scale": 0.1}, {"name": "dp", "noise-multiplier": 1.0}]
-    assert labels(noises, 8) == ["quick", "noise-aware"]
+def assert_same_scores(one, other):
+    first, second = (
+        RunFolder(place).scores().drop(columns=["seconds", "run"]) for place in (one, other)
+    )
+    assert len(first) and first.equals(second)  # NaN equals NaN
 
 
-def test_a_cell_differs_from_training_in_batch_and_steps_alone(tiny):
-    chosen = cell_scenario(tiny, Cell(3, 4), methods_on(tiny, Cell(3, 4)))
-    assert (chosen.training.batch_size, chosen.training.local_steps) == (4, 1)
-    assert chosen.training.lr == tiny.training.lr and chosen.federation.rounds == 3
-    own = cell_scenario(tiny, Cell(3, None), ())
-    assert own.training == tiny.training and own.keeps_truth
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    """The audit of an undefended federation, and its folder."""
+    place = tmp_path_factory.mktemp("audits") / "bare"
+    found = audit(from_tables(BARE), RunFolder(place), work=WORK, fail_if=PSNR)
+    return SimpleNamespace(found=found, place=place)
 
 
-def test_the_noise_of_a_cell_is_that_of_training():
-    strong = from_tables({**SMALL, "plugins": [{"name": "dp", "epsilon": 1.0}]})
-    weak = from_tables({**SMALL, "plugins": [{"name": "dp", "epsilon": 50.0}]})
-    noises = [calibrated(s.plugins[0], s)["noise-multiplier"] for s in (strong, weak)]
-    assert noises[0] > noises[1] > 0
-    assert "epsilon" not in calibrated(strong.plugins[0], strong)
-    [inside] = cell_scenario(strong, Cell(1, 1), ()).plugins
-    assert inside.options["noise-multiplier"] == noises[0] and "epsilon" not in inside.options
+def schema():
+    text = files("fedpriv").joinpath("report/verdict.schema.json").read_text("utf-8")
+    return json.loads(text)
 
 
-def test_the_pace_says_how_many_fit():
-    pace = Pace()
-    assert pace.victims("quick", 1, 0.0, 10) == 2  # nothing is known yet
-    pace.note("quick", 2, 1, 4.0)
-    assert pace.victims("quick", 1, 9.0, 10) == 4
-    assert pace.victims("quick", 8, 9.0, 10) == 0
-    assert pace.victims("quick", 1, 900.0, 10) == 10
+def test_an_undefended_federation_leaks_as_it_is_configured(bare):
+    found = bare.found
+    assert found["outcome"] == "leaks" and found["sentence"].startswith("Leaks: ")
+    (question,) = found["questions"]
+    assert question["hits"] > 0 and question["worst"] > 20 > question["blind"]
+    scores = RunFolder(bare.place).scores()
+    own = scores[scores["configured"]]
+    assert set(own["batch"]) == {"4, as configured"}
+    assert question["victims"] == len(own[["node", "victim"]].drop_duplicates())
+    assert load(bare.place).verdict.light == "red"
+    page = (bare.place / "report.html").read_text("utf-8")
+    assert "The federation as configured" in page and "What was tested, and what was not" in page
 
 
-def test_the_cheapest_keeps_most_accuracy():
-    falls = Tried("a", "a", 30.0, False, accuracy=0.99)
-    strong = Tried("b", "b", 5.0, True, accuracy=0.7)
-    mild = Tried("c", "c", 15.0, True, accuracy=0.9)
-    unknown = Tried("d", "d", 5.0, True)
-    assert cheapest([falls, strong, mild, unknown]) == mild
-    assert cheapest([falls, unknown]) == unknown
-    assert cheapest([falls]) is None
+def test_what_a_server_could_ask_for_is_a_table_of_its_own(bare):
+    found = bare.found["possible"]
+    assert found["outcome"] == "leaks" and "A client's terms can forbid" in found["sentence"]
+    scores = RunFolder(bare.place).scores()
+    asked = scores[~scores["configured"].astype(bool)]
+    assert {str(batch) for batch in asked["batch"]} <= {"1", "8"} and len(asked)
 
 
-def test_a_scenario_names_its_own_candidates():
-    own = {"name": "mine", "plugins": [{"name": "clip", "norm": 1.0}]}
-    found = candidates(from_tables({**SMALL, "defences": [own]}))
-    assert [(name, s.plugins[0].name) for name, s in found] == [("mine", "clip")]
-    assert len(candidates(from_tables(SMALL))) > 3
+def test_coverage_says_what_was_tested_and_what_was_not(bare):
+    lines = {(one["threat"], one["claim"]): one for one in bare.found["coverage"]}
+    assert lines["curious server, sees updates", "sample"]["state"] == "tested"
+    malicious = lines["malicious server, sees updates", "sample"]
+    assert malicious["state"] == "not tested" and "fedpriv run" in malicious["command"]
+    knowing = lines["curious server who knows pruning, sees updates", "sample"]
+    assert knowing["state"] == "does not apply" and knowing["why"]
+    assert all(one["nist"] for one in lines.values())
 
 
-def test_what_cannot_be_audited_is_said(tmp_path):
-    codes = from_tables({**SMALL, "federation": {"strategy": "representation"}})
-    with pytest.raises(BadOption, match="representation"):
-        audit(codes, RunFolder(tmp_path / "a"))
-    with pytest.raises(BadOption, match="--minutes"):
-        audit(from_tables(SMALL), RunFolder(tmp_path / "a"), minutes=0)
-    assert Starts(tmp_path).rounds() == [1]
+def test_a_verdict_follows_its_schema(bare):
+    jsonschema.validate(RunFolder(bare.place).verdict(), schema())
+    wrong = {**RunFolder(bare.place).verdict(), "outcome": "fine"}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(wrong, schema())
+
+
+def test_the_same_units_give_the_same_scores(bare, tmp_path):
+    again = audit(from_tables(BARE), RunFolder(tmp_path / "again"), work=WORK, fail_if=PSNR)
+    assert_same_scores(tmp_path / "again", bare.place)
+    assert again["questions"] == bare.found["questions"] and again["races"] == bare.found["races"]
+
+
+def test_an_audit_that_was_stopped_goes_on_to_the_same_scores(bare, tmp_path):
+    calls = iter(range(10**9))
+    place = RunFolder(tmp_path / "A")
+    given = {"work": WORK, "fail_if": PSNR}
+    first = audit(from_tables(BARE), place, progress=lambda part, loss: next(calls) < 40, **given)
+    assert first["interrupted"]
+    jsonschema.validate(place.verdict(), schema())
+    again = audit(from_tables(BARE), place, resume=True, **given)
+    assert not again["interrupted"] and again["questions"] == bare.found["questions"]
+    assert_same_scores(place.path, bare.place)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_an_undefended_federation_fails_and_a_defended_one_passes(tmp_path, monkeypatch):
-    """With time enough nothing here depends on speed: two clients, one round, one candidate."""
-    noise = {"name": "noise", "scale": 10.0}
-    bare = {
-        **SMALL,
-        "training": {"lr": 0.1, "batch-size": 4, "local-steps": 1},
-        "federation": {"clients": 2, "rounds": 1, "backend": "inline"},
-        "defences": [{"name": "loud", "plugins": [noise]}],
-    }
-    found = audit(from_tables(bare), RunFolder(tmp_path / "bare"), minutes=60)
-    assert not found["passed"] and found["crossed"] > 0
-    assert found["clients"]["0"]["leaks"] and found["left-out"] == []
-    [loud] = found["defences"]
-    assert found["cheapest"] == "loud" and loud["accuracy"] is not None and loud["attacked"] > 0
-    assert json.loads((tmp_path / "bare" / "verdict.json").read_text())["gates"] == ["psnr>20"]
-    result = load(tmp_path / "bare")
-    assert result.verdict.light == "red"
-    page = result.report.read_text("utf-8")
-    assert "The gate psnr&gt;20 was crossed by" in page
-    assert "The cheapest defence that passes is noise(scale=10.0)" in page
+@pytest.mark.thorough
+@pytest.mark.timeout(600)
+def test_two_workers_on_ray_find_the_same(bare, tmp_path):
+    place = tmp_path / "ray"
+    found = audit(from_tables(BARE), RunFolder(place), work=WORK, fail_if=PSNR, workers=2)
+    assert found["outcome"] == "leaks" and found["questions"] == bare.found["questions"]
+    assert_same_scores(place, bare.place)
 
-    # The search for a defence has used an attack that knows noise above.
-    monkeypatch.setattr("fedpriv.simulations.audit.battery.informed_of", lambda *_: [])
-    noisy = {**bare, "plugins": [noise], "federation": {**bare["federation"], "backend": "ray"}}
-    found = audit(from_tables(noisy), RunFolder(tmp_path / "noisy"), minutes=60)
-    assert found["passed"] and found["defences"] == []
-    result = load(tmp_path / "noisy")
-    assert result.verdict.light in ("green", "amber")
-    assert result.runs[0].scenario.federation.backend == "inline"  # which can end in time
+
+def test_the_command_ends_with_1_for_a_leak(monkeypatch, tmp_path):
+    path = tmp_path / "s.toml"
+    path.write_text(from_tables(BARE).toml())
+    given = ("--work", WORK, "--workers", 1, "--fail-if", *PSNR, "--out", tmp_path / "A")
+    assert commanded(monkeypatch, path, *given) == 1
+
+
+def test_an_audit_that_had_no_time_is_undecided_with_4(monkeypatch, tmp_path):
+    path = tmp_path / "s.toml"
+    path.write_text(from_tables(merged(BARE, {"federation": {"rounds": 3}})).toml())
+    given = ("--minutes", 0.0001, "--workers", 1, "--out", tmp_path / "A")
+    assert commanded(monkeypatch, path, *given) == 4
+    found = RunFolder(tmp_path / "A").verdict()
+    assert found["outcome"] == "undecided"
+    assert "training ended after 1 of 3 rounds" in found["sentence"]
+    assert load(tmp_path / "A").verdict.light == "grey"
+    assert "Undecided" in (tmp_path / "A" / "report.html").read_text("utf-8")
+    jsonschema.validate(found, schema())
+
+
+def test_a_stop_while_it_attacks_is_undecided_and_keeps_its_page(tmp_path):
+    held = merged(BARE, {"gate": {"psnr": 1000.0}})  # which nothing crosses
+    calls = iter(range(10**9))
+    found = audit(
+        from_tables(held),
+        RunFolder(tmp_path / "A"),
+        work=WORK,
+        progress=lambda part, loss: next(calls) < 40,
+    )
+    assert found["outcome"] == "undecided" and found["interrupted"]
+    assert "the audit was interrupted" in found["sentence"]
+    assert load(tmp_path / "A").verdict.light == "grey"
+
+
+def test_units_for_nothing_decide_nothing(tmp_path):
+    """Two clients' samples without a hit, or none at all: never green."""
+    found = audit(from_tables(BARE), RunFolder(tmp_path / "A"), work=1, fail_if=("psnr>1000",))
+    assert found["outcome"] == "undecided" and found["missing"]
+    assert any("no room" in doubt for doubt in found["doubts"])
+
+
+def test_a_gate_typo_ends_with_2_before_anything_is_trained(monkeypatch, tmp_path):
+    path = tmp_path / "s.toml"
+    path.write_text(from_tables(BARE).toml())
+    given = ("--fail-if", "psrn>20", "--out", tmp_path / "A")
+    assert commanded(monkeypatch, path, *given) == 2
+    assert not RunFolder(tmp_path / "A").rounds_file.exists()
+
+
+@pytest.mark.parametrize("given", [{"minutes": 0}, {"work": 0}])
+def test_no_time_and_no_work_are_refused(tmp_path, given):
+    with pytest.raises(BadOption, match=f"--{next(iter(given))}"):
+        audit(from_tables(BARE), RunFolder(tmp_path / "A"), **given)
+
+
+def test_strong_noise_holds_with_its_bound_or_says_why_not(tmp_path):
+    noisy = from_tables(merged(BARE, {"plugins": [LOUD], "seed": 5}))
+    found = audit(noisy, RunFolder(tmp_path / "A"), work=40_000, fail_if=PSNR)
+    (question,) = found["questions"]
+    assert question["word"] == "holds" and question["victims"] >= 29 and question["high"] < 0.12
+    assert "noise-aware" in set(RunFolder(tmp_path / "A").scores()["attack"])
+    # The winners of the race found no room, so that it is not called safe.
+    assert found["outcome"] == "undecided" and "have no room for 60 steps" in found["sentence"]
+    assert load(tmp_path / "A").verdict.light == "grey"
+
+
+def test_a_defence_that_holds_has_a_price(tmp_path, monkeypatch):
+    for name in ("strongest", "noise-aware"):  # short ones, so that all their steps fit
+        row = ATTACKS[name]
+        short = {key: 60 for key in ("steps", "polish") if key in parameters(row.build)}
+        monkeypatch.setitem(ATTACKS._rows, name, replace(row, build=partial(row.build, **short)))
+    found = audit(from_tables(BARE), RunFolder(tmp_path / "A"), work=80_000, fail_if=PSNR)
+    (loud,) = found["defences"]
+    assert loud["word"] == "holds", loud["why"]
+    assert len(loud["price"]["accuracy"]) == 2 and loud["price"]["bytes"] == 1.0
+    assert found["cheapest"] == "loud" and found["defended-cell"] == "round-1-batch-own"
+    assert "noise(scale=10.0)" in found["advice"] and "accuracy instead of" in found["advice"]
+
+
+VERTICAL = {
+    "data": {
+        "options": {"kind": "table", "size": 9, "train": 150, "noise": 0.02},
+    },
+    "federation": {"strategy": "vertical"},
+    "representation": {"curious-samples": 30},
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "claim"),
+    [
+        ({"plugins": [{"name": "ars", "epsilon": 50.0}]}, "sample"),
+        (merged(VERTICAL, {"representation": {"publish-encoders": True}}), "sample"),
+    ],
+)
+def test_an_audit_of_codes_ends_in_a_verdict(tmp_path, changes, claim):
+    found = audit(from_tables(merged(CODES, changes)), RunFolder(tmp_path / "A"), work=1)
+    assert [one["claim"] for one in found["questions"]] == [claim]
+    states = {one["state"] for one in found["coverage"]}
+    assert "tested" in states and "does not apply" in states
+    assert not found["missing"] and found["outcome"] in ("leaks", "holds", "undecided")
+    assert RunFolder(tmp_path / "A").report_file.exists()
+    jsonschema.validate(RunFolder(tmp_path / "A").verdict(), schema())
+
+
+def test_codes_that_nobody_can_decode_are_undecided_with_the_reason(tmp_path):
+    found = audit(from_tables(merged(CODES, VERTICAL)), RunFolder(tmp_path / "A"), work=1)
+    assert found["outcome"] == "undecided" and "publishes its encoder" in found["sentence"]

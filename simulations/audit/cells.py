@@ -1,0 +1,105 @@
+"""Cells: the rounds that an audit exposes, as configured or with a batch that a server may ask."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fedpriv.metrics.rates import victims_for
+from fedpriv.scenario import Scenario
+from fedpriv.simulations.federation.exposure import one_more_round
+from fedpriv.simulations.judging.outcome import LEVEL, SHARE
+
+BATCHES = (1, 4, 8)  # what a server could make clients do: one step on so many samples
+PLANTED = 6  # samples of planted clients, at the least
+FEW = 4  # at most so many clients answer where each of them has samples enough
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One round at one batch size; without a batch the scenario's own training, all its steps."""
+
+    round: int
+    batch: int | None = None
+
+    @property
+    def configured(self) -> bool:
+        return self.batch is None
+
+    @property
+    def name(self) -> str:
+        return f"round-{self.round}-batch-{self.batch or 'own'}"
+
+    def training(self) -> dict[str, int]:
+        """The settings in which this cell differs from the scenario's [training]."""
+        return {} if self.batch is None else {"batch-size": self.batch, "local-steps": 1}
+
+    def said(self, scenario: Scenario) -> str:
+        """The batch as a table shows it."""
+        if self.batch is not None:
+            return str(self.batch)
+        return f"{scenario.training.batch_size}, as configured"
+
+
+def milestones(rounds: int) -> tuple[int, ...]:
+    """Early, middle and late: the first, the middle and the last round."""
+    return tuple(sorted({1, (rounds + 1) // 2, rounds}))
+
+
+def configured_cells(rounds: Sequence[int]) -> list[Cell]:
+    """What clients really do, in the first and the last of the rounds; then in those between."""
+    first, last = min(rounds), max(rounds)
+    between = [number for number in sorted(rounds) if number not in (first, last)]
+    return [Cell(number) for number in dict.fromkeys((first, last, *between))]
+
+
+def possible_cells(scenario: Scenario, rounds: Sequence[int]) -> list[Cell]:
+    """What a server could make clients do that sets the configuration, while the model is new.
+
+    A batch that is the configured one is not listed twice.
+    """
+    own = scenario.training.batch_size if scenario.training.local_steps == 1 else None
+    return [Cell(min(rounds), batch) for batch in BATCHES if batch != own]
+
+
+def needed_clients(scenario: Scenario, cell: Cell) -> int:
+    """How many clients must answer so that there are samples enough for a bound.
+
+    With whole epochs a client has many samples: then a few clients do.
+    """
+    wanted = victims_for(SHARE, LEVEL)
+    if cell.batch is not None:
+        return math.ceil(wanted / cell.batch)
+    steps = scenario.training.local_steps
+    if steps is None:
+        return min(FEW, max(1, scenario.federation.clients - 1))
+    return math.ceil(wanted / (steps * scenario.training.batch_size))
+
+
+def planted_clients(scenario: Scenario, cell: Cell) -> int:
+    """How many more clients the attacker plants: it knows their samples, and none is counted."""
+    steps = 1 if cell.batch is not None else scenario.training.local_steps
+    if steps is None:
+        return 1
+    return math.ceil(PLANTED / (steps * (cell.batch or scenario.training.batch_size)))
+
+
+def cell_scenario(
+    scenario: Scenario, cell: Cell, attacks: Sequence[Mapping[str, Any]] = ()
+) -> Scenario:
+    """The scenario of one cell: one more round, the truth kept, defences as strong as in training.
+
+    Where a round asks for a few samples of each client, more clients of the same kind take part
+    than the scenario has: one of three clients with one sample each would decide nothing.
+    """
+    needed = needed_clients(scenario, cell) + planted_clients(scenario, cell)
+    clients = max(scenario.federation.clients, needed)
+    return one_more_round(
+        scenario,
+        name=cell.name,
+        server_round=cell.round,
+        training=cell.training(),
+        attacks=attacks or [{"name": "quick", "rounds": [cell.round]}],
+        clients=clients,
+        fraction=min(1.0, needed / clients),
+    )

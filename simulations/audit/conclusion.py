@@ -1,0 +1,132 @@
+"""The conclusion of an audit: its verdict with what stands behind it, as plain tables."""
+
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+from fedpriv.catalogue import METRICS
+from fedpriv.metrics.rates import at_most
+from fedpriv.simulations.audit.ladder import Tried, cheapest, largest_epsilon
+from fedpriv.simulations.judging.outcome import LEVEL, Outcome, Word
+
+
+def sentence(word: Word, found: Sequence[Outcome], doubts: Sequence[str]) -> str:
+    """The verdict in one sentence, with its bound, its confidence and its victims."""
+    if word == "leaks":
+        return "Leaks: " + "; ".join(leak(one) for one in found if one.word == "leaks") + "."
+    if word == "holds":
+        return "Holds: " + "; ".join(bound(one) for one in found) + "."
+    reasons = [*doubts, *(one.why for one in found if one.word == "undecided")]
+    shown = "; ".join(reasons[:3]) or "nothing was scored"
+    more = f"; and {len(reasons) - 3} more reasons" if len(reasons) > 3 else ""
+    return f"Undecided: no leak was found, but {shown}{more}."
+
+
+def leak(one: Outcome) -> str:
+    """What leaked, of how many, beside a blind guess."""
+    metric, value = METRICS.build(one.metric), one.worst
+    whom = f"{one.victims} samples of {one.clients} clients"
+    interval = f"95 % interval {one.low:.0%} to {one.high:.0%}"
+    if one.bound is None:
+        return (
+            f"{one.attack} is right about the {one.claim} of {one.hits} of {whom} ({interval}); a "
+            f"blind guess is right about {one.blind or 0:.0%}"
+        )
+    side = "above" if metric.leaks == "high" else "below"
+    blind = f", a blind guess {metric.shown(one.blind)}" if one.blind is not None else ""
+    name = metric.said or one.metric
+    return (
+        f"{one.hits} of {whom} come out {side} {metric.shown(one.bound)} {name} ({interval}); the "
+        f"worst, by {one.attack}, has {metric.shown(value)}{blind}"
+    )
+
+
+def bound(one: Outcome) -> str:
+    """What holds, with its confidence."""
+    metric = METRICS.build(one.metric)
+    whom = f"{LEVEL:.0%} confidence, from {one.victims} samples of {one.clients} clients"
+    most = at_most(one.hits, one.victims, LEVEL)
+    if one.bound is None:
+        return (
+            f"the {one.claim} of at most {most:.0%} of samples can be read ({whom}); a blind guess "
+            f"is right about {one.blind or 0:.0%}"
+        )
+    side = "above" if metric.leaks == "high" else "below"
+    blind = f"; a blind guess has {metric.shown(one.blind)}" if one.blind is not None else ""
+    return (
+        f"at most {most:.0%} of samples can be drawn {side} {metric.shown(one.bound)} "
+        f"{metric.said or one.metric} ({whom}); the worst has {metric.shown(one.worst)}{blind}"
+    )
+
+
+def advice(tried: Sequence[Tried], plain: float | None, cell: str) -> str:
+    """The cheapest defence that was shown to hold, or that none was."""
+    if not tried:
+        return ""
+    best = cheapest(tried)
+    if best is None:
+        undecided = [one.name for one in tried if one.word == "undecided"]
+        more = f" Not decided: {', '.join(undecided)}." if undecided else ""
+        return (
+            f"None of the {len(tried)} defences that were tried was shown to hold in {cell}.{more}"
+        )
+    text = f"The cheapest defence that holds in {cell} is {best.settings}"
+    if best.price.mean is None or plain is None:
+        text += "; what it costs was not measured"
+    else:
+        seeds = len(best.price.accuracy)
+        text += (
+            f": {best.price.mean:.1%} accuracy instead of {plain:.1%} "
+            f"({seeds} seed{'s' if seeds > 1 else ''})"
+        )
+        if best.price.seconds is not None:
+            text += f", {best.price.seconds:.1f} × the computing time"
+        if best.price.bytes is not None:
+            text += f", {best.price.bytes:.1f} × the bytes"
+    most = largest_epsilon(tried)
+    return text + (f". The largest ε that holds is {most:g}." if most is not None else ".")
+
+
+def next_step(
+    word: Word, best: Tried | None, named: str, minutes: int, folder: str
+) -> dict[str, str]:
+    """What to do after an audit, and the command for it."""
+    if word == "undecided":
+        what = "Give the audit the time that its battery takes; it goes on where it ended:"
+        more = ["--minutes", str(minutes), "--resume", "--out", folder]
+        return {"what": what, "command": _audit(named, *more)}
+    if word == "holds":
+        what = "Print it and sign it. Audit again when settings, model or data change:"
+        return {"what": what, "command": shlex.join(["fedpriv", "report", folder, "--pdf"])}
+    if best is None:
+        what = "No defence was shown to hold. Give the audit more time for them:"
+        more = ["--minutes", str(minutes), "--resume", "--out", folder]
+        return {"what": what, "command": _audit(named, *more)}
+    what = f"Take {best.settings}, and audit the federation with it:"
+    sets = [part for one in best.sets for part in ("--set", one)]
+    return {"what": what, "command": _audit(named, *sets)}
+
+
+def _audit(named: str, *more: str) -> str:
+    return f"fedpriv audit {named} {shlex.join(more)}"
+
+
+def possible(found: Sequence[Outcome], word: Word) -> str:
+    """What a server could make clients do that sets the configuration."""
+    if word == "leaks":
+        said = "; ".join(leak(one) for one in found if one.word == "leaks")
+        return (
+            f"A server that sets the configuration can ask for more: with one step on 1, 4 or 8 "
+            f"samples, {said}. A client's terms can forbid such rounds."
+        )
+    if word == "holds":
+        return "One step on 1, 4 or 8 samples, which a server could ask for, leaks no more."
+    return "What a server could make clients do (one step on a few samples) was not decided."
+
+
+def counts(found: Sequence[Outcome]) -> dict[str, Any]:
+    """Victims and clients behind the verdict."""
+    return {
+        "victims": max((one.victims for one in found), default=0),
+        "clients": max((one.clients for one in found), default=0),
+    }

@@ -1,0 +1,85 @@
+"""Defences tried where a federation leaks worst, and the price of those that hold."""
+
+from dataclasses import replace
+
+from fedpriv.simulations.audit.cells import (
+    Cell,
+)
+from fedpriv.simulations.audit.controls import controlled
+from fedpriv.simulations.audit.ladder import (
+    Candidate,
+    Price,
+    candidates,
+    judged_defence,
+    trained,
+)
+from fedpriv.simulations.audit.stage import attacked
+from fedpriv.simulations.audit.state import Audit
+from fedpriv.simulations.judging.outcome import outcomes
+
+DEFENCES = 0.35  # the part of the units that defences have
+
+
+def defences(work: Audit) -> None:
+    """Each defence against what leaked worst, and the price of those that hold."""
+    cell = leaking_cell(work)
+    if cell is None:
+        return
+    work.where = cell.name
+    waiting = candidates(work.scenario, cell)
+    each = int(DEFENCES * work.units) // max(1, len(waiting))
+    for number, candidate in enumerate(waiting):
+        if not work.in_time():
+            work.untried = [one.name for one in waiting[number:]]
+            return
+        place = work.folder.below("defences", candidate.name)
+        found = attacked(candidate.scenario, [cell], place, work.means, each, enough=0)
+        found = controlled(found, candidate.scenario, place, work.means)
+        one = judged_defence(candidate, found, work.gates)
+        if one.word == "holds":
+            one = replace(one, price=price_of(work, candidate))
+        work.tried.append(one)
+        work.tell(f"defence {one.name}: {one.word} {one.why}".rstrip())
+
+
+def leaking_cell(work: Audit) -> Cell | None:
+    """The cell whose leak is worst: of those that were configured, else of those possible."""
+    for found, made in ((work.own, True), (work.possible, False)):
+        leaks = [one for one in outcomes(work.gates, found.rows) if one.word == "leaks"]
+        if not leaks:
+            continue
+        worst = [
+            row
+            for row in found.rows
+            if row.get("attack") == leaks[0].attack and row.get(leaks[0].metric) is not None
+        ]
+        gate = next((g for g in work.gates if g.metric == leaks[0].metric), None)
+        row = (gate.worst(worst) if gate else None) or max(
+            worst, key=lambda row: float(row[leaks[0].metric])
+        )
+        batch = None if made else int(row["batch"])
+        return Cell(int(row["round"]), batch)
+    return None
+
+
+def price_of(work: Audit, candidate: Candidate) -> Price:
+    """Accuracy of a defence after the audit's rounds, with one more seed where time allows."""
+    figures: list[tuple[float, float, float]] = []
+    for seed in (work.scenario.seed, work.scenario.seed + 1):
+        if figures and work.clock.left() < 4 * work.training * len(work.tried):
+            break
+        place = work.folder.below("defences", f"{candidate.name}-trained-{seed}")
+        chosen = replace(candidate.scenario, seed=seed)
+        work.tell(f"training with {candidate.name}, seed {seed}, for its accuracy")
+        one = trained(chosen, place, work.rounds, work.in_time, work.told)
+        if one is None:
+            break
+        figures.append(one)
+    if not figures:
+        return Price()
+    plain_bytes = sum(record.get("bytes-up", 0) for record in work.folder.rounds())
+    return Price(
+        tuple(accuracy for accuracy, _, _ in figures),
+        round(figures[0][1] / work.training, 3) if work.training else None,
+        round(figures[0][2] / plain_bytes, 3) if plain_bytes else None,
+    )

@@ -1,0 +1,106 @@
+"""The end of an audit: its verdict in `verdict.json`, and its page."""
+
+import math
+import time
+from typing import Any
+
+from fedpriv.report.page import write_report
+from fedpriv.simulations.audit import doubts as doubting
+from fedpriv.simulations.audit.conclusion import advice, counts, next_step, possible, sentence
+from fedpriv.simulations.audit.coverage import coverage
+from fedpriv.simulations.audit.fairness import of_fairness
+from fedpriv.simulations.audit.ladder import (
+    cheapest,
+    largest_epsilon,
+)
+from fedpriv.simulations.audit.state import Audit
+from fedpriv.simulations.judging.outcome import Outcome, Word, outcomes, overall
+
+SCHEMA = "fedpriv-verdict-1"
+
+
+def concluded(work: Audit) -> dict[str, Any]:
+    """The verdict, written down with its page."""
+    rounds = work.folder.rounds()
+    required = list(work.own.attacks) or ["round-1-batch-own"]
+    reasons = [
+        *(["the audit was interrupted"] if work.told.stopped else []),
+        *doubting.of_training(work.scenario, rounds),
+        *doubting.of_knowledge(work.scenario),
+        *doubting.of_missing(work.own.missing, [*required, *(m["cell"] for m in work.own.missing)]),
+        *of_fairness(work.gates, work.own.rows, work.own.controls),
+    ]
+    decided = outcomes(work.gates, [*work.own.rows, *work.between.rows])
+    word = overall(decided, reasons)
+    asked = outcomes(work.gates, work.possible.rows)
+    accuracy = rounds[-1].get("accuracy") if rounds else None
+    best = cheapest(work.tried)
+    found: dict[str, Any] = {
+        "schema": SCHEMA,
+        "outcome": word,
+        "sentence": sentence(word, decided, reasons),
+        "doubts": reasons,
+        "questions": [one.plain() for one in decided],
+        **counts(decided),
+        "possible": server_could(work, asked),
+        "coverage": [
+            line.plain()
+            for line in coverage(
+                work.scenario,
+                [*work.own.rows, *work.between.rows, *work.possible.rows],
+                [attack.name for attack in work.means.own],
+                {**work.own.refused, **work.possible.refused},
+                work.own.absent,
+            )
+        ],
+        "races": {**work.own.races, **work.between.races, **work.possible.races},
+        "gates": [str(gate) for gate in work.gates],
+        "accuracy": accuracy,
+        "rounds": {"trained": work.rounds, "wanted": work.scenario.federation.rounds},
+        "defences": [one.plain() for one in work.tried],
+        "untried": work.untried,
+        "defended-cell": work.where,
+        "cheapest": best.name if best else None,
+        "largest-epsilon": largest_epsilon(work.tried),
+        "advice": advice(work.tried, accuracy, work.where),
+        "next": next_step(word, best, work.named, minutes_for(work), str(work.folder.path)),
+        "missing": [*work.own.missing, *work.between.missing, *work.possible.missing],
+        "work": {
+            "units": work.units,
+            "full": work.full,
+            "unit-seconds": None if work.rate is None else work.rate.seconds,
+            "workers": work.workers,
+        },
+        "minutes": {
+            "given": work.clock.minutes,
+            "used": round((time.time() - work.clock.started) / 60, 2),
+        },
+        "interrupted": work.told.stopped,
+        "folder": str(work.folder.path),
+    }
+    work.folder.write_gates(found["gates"])
+    work.folder.write_findings(work.findings)
+    work.folder.write_verdict(found)
+    found["report"] = str(write_report([work.folder.path]))
+    return found
+
+
+def minutes_for(work: Audit) -> int:
+    """How long the whole battery takes here; four times what was given where nobody knows."""
+    given = work.clock.minutes or 10.0
+    if work.rate is None or not work.full:
+        return math.ceil(4 * given)
+    seconds = work.full * work.rate.seconds / work.workers + work.training
+    return max(math.ceil(1.2 * seconds / 60), math.ceil(2 * given))
+
+
+def server_could(work: Audit, asked: list[Outcome]) -> dict[str, Any]:
+    """The separate table of what a server could make clients do."""
+    doubts = [str(one["why"]) for one in work.possible.missing]
+    doubts += of_fairness(work.gates, work.possible.rows, work.possible.controls)
+    word: Word = overall(asked, doubts)
+    return {
+        "outcome": word,
+        "sentence": possible(asked, word) if work.possible.attacks else "",
+        "questions": [one.plain() for one in asked],
+    }

@@ -1,0 +1,265 @@
+"""A stage: some cells of one federation exposed, raced, attacked and scored within some units."""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from fedpriv.errors import FedprivError
+from fedpriv.evidence.truth import Truth
+from fedpriv.evidence.victims import slots_of
+from fedpriv.metrics.gates import Gate
+from fedpriv.metrics.rates import victims_for
+from fedpriv.progress import Progress, go_on
+from fedpriv.runfolder import RunFolder
+from fedpriv.scenario import Scenario
+from fedpriv.scenario.built import test_samples
+from fedpriv.scenario.sections import Attack
+from fedpriv.simulations.audit.battery import (
+    LEAST,
+    WINNERS,
+    Method,
+    Raced,
+    searches,
+    standing,
+    steps_of,
+)
+from fedpriv.simulations.audit.cells import Cell, cell_scenario, planted_clients
+from fedpriv.simulations.audit.shrinking import shrink
+from fedpriv.simulations.audit.tasks import AttackTask, Carry, Done, RaceTask
+from fedpriv.simulations.audit.work import planned
+from fedpriv.simulations.federation.exposure import Starts, exposed
+from fedpriv.simulations.judging.attacking import Recording
+from fedpriv.simulations.judging.conditions import row_of
+from fedpriv.simulations.judging.gate import counted
+from fedpriv.simulations.judging.judge import judge_of, scores_of
+from fedpriv.simulations.judging.outcome import LEVEL, SHARE, victim_of
+from fedpriv.simulations.judging.recordings import of_run
+from fedpriv.simulations.judging.sums import join_truths
+from fedpriv.tables import Row
+
+RACING = 0.2  # the part of a cell's units that its race may take
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One exposed cell: where it is, and what was recorded there of those who are counted.
+
+    `planted` are the names of the others: the attacker planted them and knows their samples.
+    """
+
+    cell: Cell
+    scenario: Scenario
+    folder: RunFolder
+    recording: Recording
+    planted: tuple[str, ...] = ()
+
+    @property
+    def samples(self) -> int:
+        """How many samples of one client its update depends on."""
+        return slots_of(self.recording.updates[0])
+
+
+@dataclass
+class Found:
+    """What came of a stage: scores, what is missing, how races ended, seconds and units."""
+
+    rows: list[Row] = field(default_factory=list)
+    missing: list[dict[str, Any]] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)  # who cannot act here, and why
+    absent: dict[str, str] = field(default_factory=dict)  # who lacks data that it needs, and why
+    races: dict[str, Any] = field(default_factory=dict)
+    attacks: dict[str, list[str]] = field(default_factory=dict)
+    seconds: float = 0.0
+    units: int = 0
+    methods: dict[Cell, tuple[Method, ...]] = field(
+        default_factory=dict
+    )  # as they were carried out
+    controls: list[Row] = field(default_factory=list)  # scores on planted clients, undefended
+
+    def lacks(self, cell: Cell, attack: str, why: str) -> None:
+        self.missing.append({"cell": cell.name, "attack": attack, "why": why})
+
+
+@dataclass(frozen=True)
+class Means:
+    """What every stage works with."""
+
+    starts: Starts
+    carry: Carry
+    deadline: float  # of the system's clock
+    own: tuple[Attack, ...] = ()  # the rows of the scenario's [[attacks]]
+    gates: tuple[Gate, ...] = ()  # their metrics are computed besides those of the catalogue
+    told: Progress = go_on  # says stop when somebody wants the audit to end
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return tuple(gate.metric for gate in self.gates)
+
+    def in_time(self, part: float = 0.0, loss: float = math.nan) -> bool:
+        """Whether there is time left, and nobody wants the audit to end."""
+        return self.told(part, loss) and time.time() < self.deadline
+
+
+def exposed_cell(scenario: Scenario, cell: Cell, folder: RunFolder, means: Means) -> Probe:
+    """The cell's round trained, with evidence of those whose truth is there."""
+    chosen = cell_scenario(scenario, cell)
+    exposed(chosen, folder, means.starts, cell.round, means.in_time)
+    if chosen.federation.secagg:
+        join_truths(folder, chosen.federation.clients)
+    recording = of_run(folder)
+    known = [seen for seen in recording.evidence if folder.truth_of(seen.name) is not None]
+    several = min(planted_clients(scenario, cell), max(0, len(known) - 1))
+    planted = tuple(seen.name for seen in known[:several])
+    return Probe(cell, chosen, folder, replace(recording, evidence=known[several:]), planted)
+
+
+def attacked(
+    scenario: Scenario,
+    cells: Sequence[Cell],
+    place: RunFolder,
+    means: Means,
+    units: int,
+    enough: int = WINNERS,
+) -> Found:
+    """Expose the cells, let attacks race on each, and run the winners and those who know more.
+
+    `enough` is how many winners of a race run. Every cell gets an even share of the units.
+    """
+    found = Found()
+    probes = []
+    for cell in cells:
+        if not means.in_time():
+            found.lacks(cell, "all", "no time was left for it")
+            continue
+        try:
+            probe = exposed_cell(scenario, cell, place.below(cell.name), means)
+        except FedprivError as error:
+            found.lacks(cell, "all", str(error))
+            continue
+        if probe.recording.updates:
+            probes.append(probe)
+        else:
+            found.lacks(cell, "all", "no client shared an update of samples that it kept")
+    share = units // max(1, len(cells))
+    races = raced(probes, means, int(RACING * share), found) if enough else {}
+    tasks: list[tuple[Probe, AttackTask]] = []
+    for probe in probes:
+        tasks += plan(probe, scenario, races.get(probe.cell), means, share, enough, found)
+    for (probe, task), done in zip(
+        tasks, means.carry([task for _, task in tasks], means.deadline), strict=True
+    ):
+        why = str(done) if isinstance(done, Exception) else done.why
+        if why and cannot_act(task.method, probe, done):
+            found.refused[task.method.label] = why
+        elif why:
+            found.lacks(probe.cell, task.method.label, why)
+        found.seconds += 0.0 if isinstance(done, Exception) else done.seconds
+        found.rows += scored(probe, task.method, scenario, means)
+    for probe in probes:
+        few(probe, found)
+    return found
+
+
+def few(probe: Probe, found: Found) -> None:
+    """Note a cell without a planted client, or with fewer victims than a bound needs."""
+    rows = [row for row in counted(found.rows) if row.get("run") == probe.cell.name]
+    victims, needed = len({victim_of(row) for row in rows}), victims_for(SHARE, LEVEL)
+    if victims < needed:
+        found.lacks(probe.cell, "all", f"{victims} samples were attacked, {needed} are needed")
+    if not probe.planted:
+        found.lacks(probe.cell, "all", "no planted client says how good a guess is")
+
+
+def cannot_act(method: Method, probe: Probe, done: Done | Exception) -> bool:
+    """Whether an attack that computes its answer, and knows no plugin, has nothing to do here."""
+    refused = isinstance(done, Done) and done.refused
+    return refused and not row_of(method.name).knows and not searches(method, probe.scenario)
+
+
+def raced(probes: Sequence[Probe], means: Means, units: int, found: Found) -> dict[Cell, Raced]:
+    """How the races of the cells end."""
+    tasks = [RaceTask(Path(p.folder.path), max(1, units // p.samples)) for p in probes]
+    results: dict[Cell, Raced] = {}
+    end = min(means.deadline, time.time() + RACING * (means.deadline - time.time()))
+    for probe, result in zip(probes, means.carry(tasks, end), strict=True):
+        if isinstance(result, Exception):
+            found.lacks(probe.cell, "race", str(result))
+            continue
+        results[probe.cell] = result
+        found.races[probe.cell.name] = {"places": result.places, "left-out": result.left_out}
+    return results
+
+
+def plan(
+    probe: Probe,
+    scenario: Scenario,
+    race: Raced | None,
+    means: Means,
+    units: int,
+    winners: int,
+    found: Found,
+) -> list[tuple[Probe, AttackTask]]:
+    """The attacks on one cell, with as many steps and clients as the units allow."""
+    methods = standing(probe.scenario, means.own)
+    names = {method.name for method in methods}
+    best = race.best(winners) if race else []
+    methods += [Method(name) for name in best if name not in names]
+    most = len(probe.recording.updates)
+    chosen = planned(
+        methods,
+        probe.scenario,
+        samples=probe.samples,
+        needed=math.ceil(victims_for(SHARE, LEVEL) / probe.samples),
+        most=most,
+        units=units,
+        planted=2 * len(probe.planted),  # here, and in a control
+    )
+    found.units += chosen.units
+    found.attacks[probe.cell.name] = [method.label for method in chosen.methods]
+    found.methods[probe.cell] = chosen.methods
+    whole = {method.name: steps_of(method, probe.scenario) for method in methods}
+    for method in chosen.methods:
+        if (steps := steps_of(method, probe.scenario)) < whole[method.name]:
+            why = f"{units} units have room for {steps} of its {whole[method.name]} steps"
+            found.lacks(probe.cell, method.label, why)
+    for name in race.left_out if race else []:
+        if name not in whole:
+            found.lacks(probe.cell, Method(name).label, "the race had no room for it")
+    for method in chosen.dropped:
+        why = f"{units} units have no room for {LEAST} steps of it"
+        found.lacks(probe.cell, method.label, why)
+    return [
+        (probe, AttackTask(Path(probe.folder.path), method, len(probe.planted) + chosen.clients))
+        for method in chosen.methods
+    ]
+
+
+def scored(probe: Probe, method: Method, scenario: Scenario, means: Means) -> list[Row]:
+    """The scores of one attack on a cell, and of its guesses drawn towards the public mean.
+
+    Planted clients are not scored.
+    """
+    planted = set(probe.planted)
+    names = {seen.name for seen in probe.recording.evidence}
+    mean = test_samples(probe.scenario)[0].float().mean(dim=0)
+    labels = [method.label, shrink(probe.folder, method.label, planted, mean)]
+    return [
+        {**row, "batch": probe.cell.said(scenario)}
+        for label in labels
+        if label
+        for row in scores_in(probe, method, label, means, names)
+    ]
+
+
+def scores_in(probe: Probe, method: Method, label: str, means: Means, names: set[str]) -> list[Row]:
+    """The scores of an attack's claims about those who are named."""
+    attack = method.attack()
+    judge = judge_of(probe.scenario, [attack], means.metrics)
+
+    def truth_of(name: str) -> Truth | None:
+        return probe.folder.truth_of(name) if name in names else None
+
+    return scores_of(probe.folder, truth_of, probe.recording, judge, attack, label)

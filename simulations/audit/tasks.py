@@ -1,0 +1,120 @@
+"""Tasks of an audit: one attack on one cell, or one race there; in this process or on Ray."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from fedpriv.errors import WorkFailed
+from fedpriv.progress import Progress, Told, go_on
+from fedpriv.runfolder import RunFolder
+from fedpriv.simulations.audit.battery import Method, Raced, ranked
+from fedpriv.simulations.federation.ray_life import LOOK, check_alive
+from fedpriv.simulations.federation.run import deliberate_threads
+from fedpriv.simulations.judging.attacking import claimed
+from fedpriv.simulations.judging.recordings import of_run
+
+T = TypeVar("T", covariant=True)
+STOPPED = WorkFailed("the audit was interrupted")
+
+
+class Task(Protocol[T]):
+    """Work that a process of its own can do, until it is told to stop."""
+
+    def __call__(self, progress: Progress) -> T: ...
+
+
+def until(deadline: float) -> Progress:
+    """Go on until a moment of the system's clock: other machines have no other one in common."""
+    return lambda part, loss: time.time() <= deadline
+
+
+@dataclass(frozen=True)
+class Done:
+    """What came of an attack: why it failed or was cut short, and the seconds it computed.
+
+    `refused` says that the attack itself found that it can act on no victim here.
+    """
+
+    why: str
+    seconds: float
+    refused: bool = False
+
+
+@dataclass(frozen=True)
+class AttackTask:
+    """One attack on the first clients of a cell; its claims are in the cell's folder."""
+
+    place: Path
+    method: Method
+    clients: int
+
+    def __call__(self, progress: Progress) -> Done:
+        if not progress(0.0, math.nan):
+            return Done("no time was left for it", 0.0)
+        folder, started = RunFolder(self.place), time.process_time()
+        attack = self.method.attack(self.clients)
+        failures = claimed(of_run(folder), attack, self.method.label, folder, progress=progress)
+        took = time.process_time() - started
+        claims = list(folder.claims(self.method.label))
+        if failures:
+            refused = not claims and all(failure.refused for failure in failures)
+            return Done(failures[0].why, took, refused)
+        cut = any(claim.partial for claim in claims)
+        return Done("cut short" if cut else "", took)
+
+
+@dataclass(frozen=True)
+class RaceTask:
+    """The race of the attacks that fit a cell, on planted clients."""
+
+    place: Path
+    evaluations: int
+
+    def __call__(self, progress: Progress) -> Raced:
+        folder = RunFolder(self.place)
+        return ranked(of_run(folder), folder.scenario(), self.evaluations, progress)
+
+
+Carry = Callable[[Sequence[Task[Any]], float], list[Any]]  # tasks and their deadline
+
+
+def one_by_one(tasks: Sequence[Task[Any]], deadline: float, told: Told) -> list[Any]:
+    """All tasks in this process; the error of one that failed stands in its place."""
+    found = []
+    for task in tasks:
+        going_on = told(0.0, math.nan)
+        found.append(_tried(task, deadline, told) if going_on else STOPPED)
+    return found
+
+
+def _tried(task: Task[Any], deadline: float, told: Progress = go_on) -> Any:
+    deliberate_threads()
+    in_time = until(deadline)
+    try:
+        return task(lambda part, loss: in_time(part, loss) and told(part, loss))
+    except Exception as error:
+        return error
+
+
+def on_ray(tasks: Sequence[Task[Any]], deadline: float, told: Told) -> list[Any]:
+    """All tasks on the Ray that this process is connected to, one core each."""
+    import ray
+
+    remote = ray.remote(num_cpus=1, max_retries=1)(_tried)
+    references = [remote.remote(task, deadline) for task in tasks]
+    waiting = list(references)
+    while waiting and told(0.0, math.nan):
+        _, waiting = ray.wait(waiting, num_returns=1, timeout=LOOK)
+        check_alive()
+    for reference in waiting:
+        ray.cancel(reference, force=True)
+    found = []
+    for reference in references:
+        try:
+            found.append(STOPPED if reference in waiting else ray.get(reference))
+        except ray.exceptions.RayError as error:
+            found.append(error)
+    return found

@@ -1,0 +1,173 @@
+"""An audit of a federation that shares updates: train it, attack it, look for defences."""
+
+import math
+import time
+from typing import Any
+
+from fedpriv.errors import FedprivError
+from fedpriv.evidence.victims import slots_of
+from fedpriv.metrics.rates import victims_for
+from fedpriv.runfolder import RunFolder
+from fedpriv.simulations.audit.battery import standing
+from fedpriv.simulations.audit.cells import (
+    Cell,
+    configured_cells,
+    milestones,
+    planted_clients,
+    possible_cells,
+)
+from fedpriv.simulations.audit.controls import controlled
+from fedpriv.simulations.audit.defending import defences
+from fedpriv.simulations.audit.stage import RACING, Found, attacked, exposed_cell
+from fedpriv.simulations.audit.state import Audit
+from fedpriv.simulations.audit.work import calibrated, planned, units_of
+from fedpriv.simulations.federation.progress import PlainLines
+from fedpriv.simulations.federation.run import simulate
+from fedpriv.simulations.judging.findings import Finding, examined, findings_of
+from fedpriv.simulations.judging.outcome import LEVEL, SHARE, outcomes
+from fedpriv.simulations.judging.recordings import of_run
+from fedpriv.tables import Row
+
+TRAINING = 0.4  # the part of the time that training may take
+OWN, BETWEEN, POSSIBLE = 0.42, 0.08, 0.15  # how the units are shared; defences have the rest
+
+
+def of_updates(work: Audit, resume: bool) -> None:
+    """All stages of an audit of a federation that shares updates."""
+    train(work, resume)
+    if not work.rounds or not work.in_time():
+        return
+    known = [number for number in work.means.starts.rounds() if number <= work.rounds + 1]
+    cells = configured_cells([number for number in known if number <= work.rounds] or [1])
+    try:
+        budgeted(work, cells[0])
+    except FedprivError:
+        if work.in_time():
+            raise
+        return  # stopped before anybody answered in the first cell: the verdict says so
+    work.tell(forecast(work, cells[0]))
+    place = work.folder.below("cells")
+    part = OWN if cells[2:] else OWN + BETWEEN
+    work.own = attacked(work.scenario, cells[:2], place, work.means, int(part * work.units))
+    work.own = controlled(work.own, work.scenario, place, work.means)
+    note(work, work.own)
+    if cells[2:]:
+        units = int(BETWEEN * work.units)
+        work.between = attacked(work.scenario, cells[2:], place, work.means, units, enough=1)
+        note(work, work.between)
+    work.possible = attacked(
+        work.scenario,
+        possible_cells(work.scenario, (1,)),
+        place,
+        work.means,
+        int(POSSIBLE * work.units),
+        enough=1,
+    )
+    work.possible = controlled(work.possible, work.scenario, place, work.means)
+    note(work, work.possible)
+    defences(work)
+
+
+def train(work: Audit, resume: bool) -> None:
+    """The federation itself, all its rounds unless its part of the time is over."""
+    rounds = work.scenario.federation.rounds
+    work.tell(f"training {work.scenario.name}, {rounds} rounds")
+    started, deadline = time.process_time(), work.clock.at(TRAINING)
+
+    def going_on(record: dict[str, Any]) -> bool:
+        return time.time() + float(record["seconds"]) <= deadline
+
+    simulate(
+        work.scenario,
+        work.folder,
+        PlainLines(work.console),
+        resume=resume,
+        starts=work.means.starts,
+        keep=milestones(rounds),
+        going_on=going_on,
+        progress=work.told,
+    )
+    work.training = time.process_time() - started
+    work.rounds = work.folder.last_round()["round"]
+    if not work.rounds:
+        work.folder.keep_rounds(0)  # an empty file: a page can be made of a run without rounds
+    if work.rounds < rounds and work.told(0.0, math.nan):
+        work.tell(f"training ends after round {work.rounds}: its part of the time is used up")
+
+
+def budgeted(work: Audit, cell: Cell) -> None:
+    """Minutes as units of work, by a calibration on the first cell; units that were given stay."""
+    place = work.folder.below("cells", cell.name)
+    probe = exposed_cell(work.scenario, cell, place, work.means)
+    work.findings += in_the_way(place, cell)
+    if work.units or not probe.recording.updates:
+        return
+    work.rate = calibrated(probe.recording)
+    work.units = max(1, int(work.workers * work.clock.left() / work.rate.seconds))
+
+
+def in_the_way(place: RunFolder, cell: Cell) -> list[Finding]:
+    """What stands in the way of an attack on a cell's first victim."""
+    found = findings_of(examined(of_run(place).updates[:1], lambda _: None))
+    return [{**finding, "evidence": [cell.name]} for finding in found]
+
+
+def forecast(work: Audit, cell: Cell) -> str:
+    """What the audit can and cannot decide with its units, said before it begins."""
+    place = work.folder.below("cells", cell.name)
+    recording = of_run(place)
+    if not recording.updates:
+        return f"{work.units} units of work, and no update to attack"
+    methods = standing(place.scenario(), work.means.own)
+    samples = slots_of(recording.updates[0])
+    planted = 2 * planted_clients(work.scenario, cell)  # in the cell, and in a control
+    needed = min(math.ceil(victims_for(SHARE, LEVEL) / samples), len(recording.updates))
+    each = int(OWN * work.units) // 2
+    fits = planned(
+        methods,
+        work.scenario,
+        samples=samples,
+        needed=needed,
+        most=len(recording.updates),
+        units=int((1 - RACING) * each),
+        planted=planted,
+    )
+    full = sum(units_of(method, work.scenario, needed + planted, samples) for method in methods)
+    work.full = int(2 * full / (1 - RACING) / OWN)
+    lost = ", ".join(method.label for method in fits.dropped) or "so many samples"
+    text = f"{work.units} units of work: " + (
+        f"no room for {lost}, so that only a leak can be decided"
+        if fits.dropped or fits.clients < needed
+        else f"room for {len(fits.methods)} attacks and the winners of a race on "
+        f"{fits.clients * samples} samples"
+    )
+    text += f"; with all their steps the battery takes {work.full} units"
+    if work.rate is not None:
+        minutes = work.full * work.rate.seconds / work.workers / 60
+        text += f", about {max(1, math.ceil(minutes))} minutes here"
+    return text
+
+
+def note(work: Audit, found: Found) -> None:
+    """Write a stage's scores beside the others, and show what they say."""
+    write_scores(work)
+    for one in outcomes(work.gates, found.rows):
+        value = "–" if one.worst is None else f"{one.worst:.2f}"
+        work.tell(
+            f"{one.claim}: {one.word}, {one.hits} of {one.victims} samples, worst {one.metric} "
+            f"{value} by {one.attack or 'nobody'}"
+        )
+    for lost in found.missing:
+        work.tell(f"{lost['cell']}: {lost['attack']}: {lost['why']}")
+
+
+def write_scores(work: Audit) -> None:
+    """All scores so far; whose they are stands in `folder` and `configured`."""
+    rows: list[Row] = []
+    for found, configured in ((work.own, True), (work.between, True), (work.possible, False)):
+        for row in found.rows:
+            where = f"cells/{row['run']}"
+            rows.append(
+                {**row, "run": work.folder.path.name, "folder": where, "configured": configured}
+            )
+    work.folder.write_scores(rows)

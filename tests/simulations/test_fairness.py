@@ -1,0 +1,109 @@
+"""Whoever finds nothing must be shown to find something where nothing is defended."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from worlds import UPDATES
+
+from fedpriv.metrics.gates import parsed
+from fedpriv.progress import Told
+from fedpriv.runfolder import RunFolder
+from fedpriv.scenario import from_tables, merged
+from fedpriv.simulations.audit.battery import Method, Raced
+from fedpriv.simulations.audit.cells import Cell
+from fedpriv.simulations.audit.controls import controlled, undefended
+from fedpriv.simulations.audit.fairness import of_fairness
+from fedpriv.simulations.audit.stage import Found, Means, exposed_cell, few, plan
+from fedpriv.simulations.audit.tasks import one_by_one
+from fedpriv.simulations.federation.exposure import Starts
+
+GATE = (parsed("psnr>20"),)
+FOUR = from_tables(merged(UPDATES, {"training": {"batch-size": 4}}))
+LOUD = from_tables(merged(FOUR.plain(), {"plugins": [{"name": "noise", "scale": 10.0}]}))
+
+
+def means_in(folder):
+    def carry(tasks, deadline):
+        return one_by_one(tasks, deadline, Told())
+
+    return Means(Starts(folder / "starts"), carry, math.inf, gates=GATE)
+
+
+def rows(values, attack="dlg", run="own"):
+    about = {"run": run, "attack": attack, "by": "curious server", "round": 1, "node": 0}
+    return [
+        {**about, "victim": i, "psnr": value, "psnr-blind": 10.0} for i, value in enumerate(values)
+    ]
+
+
+BLIND = rows([10.0] * 30, "dlg-shrunk")  # drawn all the way to the public mean
+WORKS, FAILS = rows([15.0, 16.0, 17.0]), rows([9.0, 10.0, 11.0])
+
+
+def test_as_good_as_blind_is_a_doubt_without_a_control():
+    (doubt,) = of_fairness(GATE, BLIND, [])
+    assert "no better than a blind guess and no control shows that it works here" in doubt
+
+
+def test_a_control_on_which_the_same_attack_works_ends_the_doubt():
+    assert of_fairness(GATE, BLIND, WORKS) == []
+    assert of_fairness(GATE, BLIND, FAILS)
+    assert of_fairness(GATE, BLIND, WORKS[:1])  # one sample shows nothing
+    assert of_fairness(GATE, BLIND, rows([15.0, 16.0, 17.0], "idlg"))  # another attack
+    assert of_fairness(GATE, BLIND, rows([15.0, 16.0, 17.0], run="other"))  # another cell
+
+
+def test_who_beats_the_blind_guess_on_victims_needs_no_control():
+    assert of_fairness(GATE, rows([12.0, 13.0] * 15), []) == []
+
+
+def test_every_cell_is_looked_at():
+    fair, bad = rows([12.0, 13.0] * 15, run="early"), rows([5.0] * 30, run="late")
+    (doubt,) = of_fairness(GATE, fair + bad, [])
+    assert doubt.startswith("late: it was attacked badly")
+
+
+def test_a_control_has_no_defence_and_one_sample_where_batches_are_the_defence():
+    plain, cell = undefended(LOUD, Cell(2))
+    assert plain.plugins == () and cell == Cell(2)
+    summed = replace(FOUR, federation=replace(FOUR.federation, secagg=True))
+    assert undefended(summed, Cell(2)) == (FOUR, Cell(2))
+    assert undefended(FOUR, Cell(2)) == (FOUR, Cell(2, 1))
+
+
+@pytest.mark.parametrize(("steps", "works"), [(300, True), (1, False)])
+def test_a_search_is_shown_to_work_on_planted_clients_and_a_weak_one_is_not(tmp_path, steps, works):
+    method = Method("adam+cosine", {"steps": steps})
+    cell, blind = Cell(1), rows([10.0] * 30, "adam+cosine-shrunk", "round-1-batch-own")
+    found = Found(rows=blind, methods={cell: (method,)})
+    found = controlled(found, LOUD, RunFolder(tmp_path / "cells"), means_in(tmp_path))
+    assert {row["attack"] for row in found.controls} == {"adam+cosine"}
+    assert len(found.controls) == 8  # two planted clients, four samples each
+    assert (of_fairness(GATE, blind, found.controls) == []) is works
+
+
+def test_fewer_steps_fewer_victims_and_no_planted_client_are_missing(tmp_path):
+    means = means_in(tmp_path)
+    probe = exposed_cell(FOUR, Cell(1), RunFolder(tmp_path / "cell"), means)
+    race = Raced([["quick", 20.0, 60]], ["idlg"])
+
+    def missing(units):
+        found = Found()
+        plan(probe, FOUR, race, means, units, 1, found)
+        return {one["attack"]: one["why"] for one in found.missing}
+
+    assert set(missing(10**9)) == {"idlg"}  # for which the race had no room
+    cut = missing(60_000)
+    assert "of its 200 steps" in cut["quick"] and "of its 1800 steps" in cut["strongest"]
+    found = Found()
+    few(replace(probe, planted=()), found)
+    assert [one["why"].split()[0] for one in found.missing] == ["0", "no"]
+
+
+def test_a_cell_with_victims_and_planted_clients_enough_lacks_nothing(tmp_path):
+    means = means_in(tmp_path)
+    probe = exposed_cell(FOUR, Cell(1), RunFolder(tmp_path / "cell"), means)
+    found = Found(rows=rows([12.0] * 32, run=probe.cell.name))
+    few(probe, found)
+    assert found.missing == []
