@@ -156,8 +156,8 @@ ATTACKS: Registry[Attack] = Registry(
         ),
         "noise-aware": AttackRow(
             pooled_inversion,
-            "knows of noise: scale-free, a prior, all rounds of a client together",
-            knows=("noise", "dp"),
+            "knows of noise and clipping: scale-free, a prior, all rounds of a client together",
+            knows=("noise", "dp", "clip"),
         ),
         "policy-aware": AttackRow(
             policy_inversion,
@@ -271,7 +271,7 @@ ATTACKS: Registry[Attack] = Registry(
             partial(DecoderAttack, codes="noisy"),
             "decoder of its own noisy codes",
             "ARS eq. 11",
-            knows=("ars", "noisy"),
+            knows=("ars", "noisy", "dnn-resized"),
         ),
         "even-decoder": _on_codes(
             partial(DecoderAttack, even=True),

@@ -34,6 +34,7 @@ class PluginRow(Entry[PrivacyPlugin]):
     neutral: Mapping[str, Any] | None = None  # options that change nothing, bit for bit
     strong: Mapping[str, Any] = field(default_factory=dict)  # options that change a lot
     baseline: tuple[Spec, ...] = ()  # what the neutral setting equals: no plugin, or these
+    hides: bool = True  # whether who attacks what is shared has to know of it
 
 
 # fmt: off
@@ -67,6 +68,7 @@ PLUGINS: Registry[PrivacyPlugin] = Registry("plugin", "plugins", {
         Guard, "look at the model received before training on it", "", UPDATE,
         neutral={"action": "warn"},
         strong={"action": "clip", "tolerance": 1e-6},  # with which every model looks malicious
+        hides=False,  # it refuses models; what honest training shares is as before
     ),
     "ars": PluginRow(
         AdversarialSharing, "masked adversarial noise on codes", "ARS eq. 12, 15", CODES,
@@ -83,6 +85,7 @@ PLUGINS: Registry[PrivacyPlugin] = Registry("plugin", "plugins", {
     "dnn": PluginRow(
         TaskEncoder, "plain features of the task's network", "RAN sect. 3.1", CODES,
         neutral={"k": -1}, strong={"k": 3},
+        hides=False,  # a public encoder like any other, which every attack on codes is given
     ),
     "noisy": PluginRow(
         RandomNoise, "random noise on codes or raw data", "RAN sect. 3.1", CODES,
@@ -99,6 +102,11 @@ PLUGINS: Registry[PrivacyPlugin] = Registry("plugin", "plugins", {
 def row_of(name: str) -> PluginRow:
     """What the plugin called `name` says about itself."""
     return cast(PluginRow, PLUGINS[name])
+
+
+def hides(name: str) -> bool:
+    """Whether an attacker has to know of a plugin; somebody else's is never taken at its word."""
+    return row_of(name).hides or not PLUGINS.ours(name)
 
 
 def plugin_of(specs: Iterable[Spec]) -> PrivacyPlugin:

@@ -100,8 +100,8 @@ class Owners(Claim):
         return {"node": real, "guess": int(self.guess[0][g]), "truth": real}
 
     def blind(self, public: Public) -> Self:
-        """The client with the lowest number, for everybody: each has as many candidates."""
-        return replace(self, guess=torch.zeros_like(self.guess))
+        """One client that was seen, for everybody: each has as many candidates."""
+        return replace(self, guess=torch.full_like(self.guess, int(self.guess.min())))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

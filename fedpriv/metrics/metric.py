@@ -59,6 +59,11 @@ class Metric:
     def __call__(self, guess: Tensor, truth: Tensor) -> Tensor:
         return self.compare(guess, truth)
 
+    @property
+    def decides(self) -> bool:
+        """Whether it has a bound of its own, so that a verdict can rest on it without a gate."""
+        return self.bound is not None or self.margin is not None
+
     def shown(self, value: float | None) -> str:
         """A value with its unit, as people read it."""
         if value is None or math.isnan(value):

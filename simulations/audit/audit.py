@@ -33,7 +33,7 @@ from fedpriv.simulations.audit.updates import of_updates
 from fedpriv.simulations.federation.cluster import cluster
 from fedpriv.simulations.federation.exposure import Starts
 from fedpriv.simulations.federation.run import deliberate_threads
-from fedpriv.simulations.judging.gate import check_gates
+from fedpriv.simulations.judging.gate import check_gates, check_reachable
 from fedpriv.strategies.catalogue import row_of
 
 LONGEST = 100_000  # minutes, about ten weeks
@@ -68,6 +68,8 @@ def audit(
     deliberate_threads()
     gates = gates_of(scenario.gate, fail_if)
     check_gates(gates, scenario, attacks_of(scenario))
+    for gate in gates:
+        check_reachable(gate, scenario)
     shown = console or Console(quiet=True)
     clock = Clock(None if work is not None else minutes)
     told = Told(progress)

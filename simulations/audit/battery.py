@@ -4,8 +4,8 @@ Attackers are ranked on planted clients, whose samples the attacker chose itself
 by the truth of a victim that is counted.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 from fedpriv.attacks.catalogue import ATTACKS
@@ -18,7 +18,7 @@ from fedpriv.scenario import Scenario
 from fedpriv.scenario.binding import parameters
 from fedpriv.scenario.built import test_samples
 from fedpriv.scenario.sections import Attack
-from fedpriv.simulations.judging.attacking import Recording
+from fedpriv.simulations.judging.attacking import Recording, folder_name
 from fedpriv.simulations.judging.conditions import given_to, informed_of, row_of, why_not
 from fedpriv.strategies.catalogue import row_of as strategy_row
 
@@ -26,18 +26,32 @@ RACER = "strongest"  # it races settings itself, and runs in every cell
 LEAST = 60  # steps: a search that is shorter says little about a stronger one
 WINNERS = 2
 CONTROLS = 2  # planted clients of a race
+# How strong the prior must be depends on batch and network, so that these race beside the row's own
+# setting: total variation for signed Adam.
+VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
+    "adam+cosine": ({"tv": 1e-3}, {"tv": 1e-2}, {"tv": 1e-1})
+}
 
 
 @dataclass(frozen=True)
 class Method:
-    """An attack of the catalogue with the options it has in this audit."""
+    """An attack of the catalogue with the options it has in this audit.
+
+    `said` are the options by which it differs from the catalogue's row, as its label shows them.
+    """
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    said: str = ""
+
+    @classmethod
+    def with_options(cls, name: str, options: Mapping[str, Any]) -> "Method":
+        """The attack with options of its own, which its label shows."""
+        return cls(name, options, "".join(f" {key}={value}" for key, value in options.items()))
 
     @property
     def label(self) -> str:
-        return self.name.replace(":", ".").replace("/", ".")
+        return folder_name(self.name + self.said)
 
     def attack(self, victims: int | None = None) -> Attack:
         return Attack(name=self.name, victims=victims, options=dict(self.options))
@@ -59,12 +73,12 @@ def fitting(scenario: Scenario) -> list[str]:
 def informed(scenario: Scenario, own: Sequence[Attack] = ()) -> list[Method]:
     """Every attack whose row knows one of the plugins and that has something to do here.
 
-    `own` are the rows of the scenario's [[attacks]]: they may name attacks of no catalogue.
+    `own` are the rows of the scenario's [[attacks]]: they may name attacks of no catalogue. What
+    options they have there is no matter: a required attack runs as its row says.
     """
-    options = {attack.name: attack.options for attack in own}
     return [
-        Method(name, options.get(name, {}))
-        for name in informed_of(scenario, options)
+        Method(name)
+        for name in informed_of(scenario, [attack.name for attack in own])
         if why_not(name, scenario, strict=True) is None
     ]
 
@@ -115,7 +129,7 @@ def shortened(method: Method, scenario: Scenario, part: float) -> Method:
         most = method.options.get(name, takes[name].default if name in takes else 0)
         if isinstance(most, int) and most > 0 and part < 1:
             steps[name] = min(most, max(LEAST, int(part * most)))
-    return Method(method.name, {**method.options, **steps})
+    return replace(method, options={**method.options, **steps})
 
 
 def standing(scenario: Scenario, own: Sequence[Attack] = ()) -> list[Method]:
@@ -125,14 +139,29 @@ def standing(scenario: Scenario, own: Sequence[Attack] = ()) -> list[Method]:
         for method in map(Method, fitting(scenario))
         if method.name == RACER or not searches(method, scenario)
     ]
-    asked = [Method(attack.name, attack.options) for attack in own]
-    known = {method.name for method in direct}
-    return [*direct, *(m for m in (*informed(scenario, own), *asked) if m.name not in known)]
+    asked = [Method.with_options(attack.name, attack.options) for attack in own]
+    return distinct([*direct, *informed(scenario, own), *asked])
+
+
+def distinct(methods: Iterable[Method]) -> list[Method]:
+    """Each attack with the same options once, the first of them."""
+    return list({method.label: method for method in reversed(list(methods))}.values())[::-1]
+
+
+def racers(scenario: Scenario) -> list[Method]:
+    """The fitting attacks that search, and those of `VARIANTS`, as they run in a race."""
+    found = [Method(name) for name in fitting(scenario) if name != RACER]
+    found += [
+        Method.with_options(method.name, options)
+        for method in list(found)
+        for options in VARIANTS.get(method.name, ())
+    ]
+    return [method for method in found if searches(method, scenario)]
 
 
 @dataclass(frozen=True)
 class Raced:
-    """A race: places as [name, PSNR, steps], best first, and who found no room in it.
+    """A race: places as [label, PSNR, steps], best first, and who found no room in it.
 
     Without room for two there is no race: then `left_out` are all, in the order of the catalogue,
     those first that replay several local steps where there were any.
@@ -142,7 +171,7 @@ class Raced:
     left_out: list[str]
 
     def best(self, count: int) -> list[str]:
-        """The names of the best, or of those that come first when nobody raced."""
+        """The labels of the best, or of those that come first when nobody raced."""
         return ([str(place[0]) for place in self.places] or self.left_out)[:count]
 
 
@@ -154,11 +183,7 @@ def ranked(
     Planted clients hold public samples: the test part of the data.
     """
     several = recording.updates[0].local_steps > 1
-    racing = {}
-    for name in fitting(scenario):
-        method = Method(name)
-        if name != RACER and searches(method, scenario):
-            racing[name] = built(method, scenario)
+    racing = {method.label: built(method, scenario) for method in racers(scenario)}
     order = sorted(racing, key=lambda name: several and not replays(racing[name]))
     if evaluations < least_evaluations(CONTROLS):
         return Raced([], order)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fedpriv.metrics.rates import victims_for
@@ -62,26 +62,38 @@ def possible_cells(scenario: Scenario, rounds: Sequence[int]) -> list[Cell]:
     return [Cell(min(rounds), batch) for batch in BATCHES if batch != own]
 
 
-def needed_clients(scenario: Scenario, cell: Cell) -> int:
-    """How many clients must answer so that there are samples enough for a bound.
-
-    With whole epochs a client has many samples: then a few clients do.
-    """
-    wanted = victims_for(SHARE, LEVEL)
-    if cell.batch is not None:
-        return math.ceil(wanted / cell.batch)
-    steps = scenario.training.local_steps
-    if steps is None:
-        return min(FEW, max(1, scenario.federation.clients - 1))
-    return math.ceil(wanted / (steps * scenario.training.batch_size))
+def together(scenario: Scenario) -> int:
+    """How many clients' updates a server sees as one: all of a round behind secure aggregation."""
+    federation = scenario.federation
+    return max(2, int(federation.clients * federation.fraction)) if federation.secagg else 1
 
 
-def planted_clients(scenario: Scenario, cell: Cell) -> int:
-    """How many more clients the attacker plants: it knows their samples, and none is counted."""
+def in_message(scenario: Scenario, cell: Cell) -> int | None:
+    """How many samples stand behind one message; None where a client takes all that it has."""
     steps = 1 if cell.batch is not None else scenario.training.local_steps
     if steps is None:
-        return 1
-    return math.ceil(PLANTED / (steps * (cell.batch or scenario.training.batch_size)))
+        return None
+    return steps * (cell.batch or scenario.training.batch_size) * together(scenario)
+
+
+def needed_messages(scenario: Scenario, cell: Cell) -> int:
+    """How many messages there must be so that there are samples enough for a bound.
+
+    With whole epochs a message has many samples: then a few do.
+    """
+    samples = in_message(scenario, cell)
+    if samples is not None:
+        return math.ceil(victims_for(SHARE, LEVEL) / samples)
+    return min(FEW, max(1, scenario.federation.clients // together(scenario) - 1))
+
+
+def planted_messages(scenario: Scenario, cell: Cell) -> int:
+    """How many more messages are of clients that the attacker planted.
+
+    It knows their samples, and none of them is counted.
+    """
+    samples = in_message(scenario, cell)
+    return 1 if samples is None else math.ceil(PLANTED / samples)
 
 
 def cell_scenario(
@@ -90,16 +102,29 @@ def cell_scenario(
     """The scenario of one cell: one more round, the truth kept, defences as strong as in training.
 
     Where a round asks for a few samples of each client, more clients of the same kind take part
-    than the scenario has: one of three clients with one sample each would decide nothing.
+    than the scenario has: one of three clients with one sample each would decide nothing. Behind
+    secure aggregation there are several groups, each as large as the federation, and updates are
+    put together afterwards (`judging.sums`).
     """
-    needed = needed_clients(scenario, cell) + planted_clients(scenario, cell)
-    clients = max(scenario.federation.clients, needed)
+    many = together(scenario)
+    needed = many * (needed_messages(scenario, cell) + planted_messages(scenario, cell))
+    clients = max(scenario.federation.clients, needed) if many == 1 else needed
     return one_more_round(
-        scenario,
+        replace(scenario, federation=replace(scenario.federation, secagg=False)),
         name=cell.name,
         server_round=cell.round,
         training=cell.training(),
         attacks=attacks or [{"name": "quick", "rounds": [cell.round]}],
         clients=clients,
         fraction=min(1.0, needed / clients),
+    )
+
+
+def summed_scenario(chosen: Scenario, many: int) -> Scenario:
+    """The scenario of sums as one in which each of them is a client's update."""
+    federation, training = chosen.federation, chosen.training
+    return replace(
+        chosen,
+        federation=replace(federation, clients=federation.clients // many),
+        training=replace(training, batch_size=training.batch_size * many),
     )

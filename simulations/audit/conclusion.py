@@ -55,8 +55,17 @@ def bound(one: Outcome) -> str:
     blind = f"; a blind guess has {metric.shown(one.blind)}" if one.blind is not None else ""
     return (
         f"at most {most:.0%} of samples can be drawn {side} {metric.shown(one.bound)} "
-        f"{metric.said or one.metric} ({whom}); the worst has {metric.shown(one.worst)}{blind}"
+        f"{metric.said or one.metric} ({whom}; if samples of a client leak together, at most "
+        f"{one.clients_high:.0%} of clients); the worst has {metric.shown(one.worst)}{blind}"
     )
+
+
+def besides(found: Sequence[Outcome]) -> str:
+    """What leaks that no gate asks about."""
+    leaks = [one for one in found if one.word == "leaks"]
+    if not leaks:
+        return ""
+    return " No gate asks about it: " + "; ".join(leak(one) for one in leaks) + "."
 
 
 def advice(tried: Sequence[Tried], plain: float | None, cell: str) -> str:

@@ -35,7 +35,7 @@ def defences(work: Audit) -> None:
         place = work.folder.below("defences", candidate.name)
         found = attacked(candidate.scenario, [cell], place, work.means, each, enough=0)
         found = controlled(found, candidate.scenario, place, work.means)
-        one = judged_defence(candidate, found, work.gates)
+        one = judged_defence(candidate, found, work.gates, [one.name for one in work.means.own])
         if one.word == "holds":
             one = replace(one, price=price_of(work, candidate))
         work.tried.append(one)

@@ -1,15 +1,20 @@
 """Doubts: what keeps an audit that found no leak from saying that the federation holds."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fedpriv.attacks.catalogue import ATTACKS
-from fedpriv.clients.catalogue import PLUGINS
+from fedpriv.catalogue import METRICS
+from fedpriv.clients.catalogue import hides
+from fedpriv.metrics.gates import Gate
 from fedpriv.metrics.rates import at_least
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import dataset_of
+from fedpriv.simulations.audit.battery import fitting
 from fedpriv.simulations.judging.conditions import row_of
-from fedpriv.strategies.catalogue import row_of as strategy_row
+from fedpriv.simulations.judging.gate import comparable, counted
+from fedpriv.simulations.judging.outcome import number_in
+from fedpriv.tables import Row
 
 
 def of_training(scenario: Scenario, rounds: Sequence[dict[str, Any]]) -> list[str]:
@@ -34,15 +39,61 @@ def at_chance(scenario: Scenario, accuracy: float) -> str:
     )
 
 
-def of_knowledge(scenario: Scenario) -> list[str]:
-    """Plugins that protect what is shared and that no attack of the catalogue knows."""
-    reply = strategy_row(scenario).reply
-    known = {plugin for name in ATTACKS for plugin in row_of(name).knows}
+def of_knowledge(scenario: Scenario, own: Iterable[str] = ()) -> list[str]:
+    """Plugins that change what is shared and that no attack knows.
+
+    `own` are attacks that the scenario names, which may be of no catalogue.
+    """
+    known = {plugin for name in (*ATTACKS, *own) for plugin in row_of(name).knows}
     return [
         f"no attack knows the plugin '{spec.name}'"
         for spec in scenario.plugins
-        if spec.name not in known and reply in PLUGINS[spec.name].protects  # type: ignore[attr-defined]
+        if spec.name not in known and hides(spec.name)
     ]
+
+
+def of_scores(
+    scenario: Scenario,
+    gates: Sequence[Gate],
+    rows: Iterable[Row],
+    absent: Mapping[str, str],
+    own: Sequence[str] = (),
+) -> list[str]:
+    """Scores that are no number, and kinds of claim without a score where no gate says which."""
+    rows = list(rows)
+    odd = of_numbers(gates, rows)
+    return odd if gates else [*odd, *of_kinds(scenario, (*fitting(scenario), *own), rows, absent)]
+
+
+def of_kinds(
+    scenario: Scenario, attacks: Iterable[str], rows: Iterable[Row], absent: Mapping[str, str]
+) -> list[str]:
+    """Kinds of claim that attacks which fit here make, and about which nothing was scored.
+
+    `absent` are attacks that lack something, such as public data, and why. A kind that no metric
+    has a bound for decides nothing.
+    """
+    scores, found = counted(rows), []
+    judged = {name: metric for name in METRICS if (metric := METRICS.build(name)).decides}
+    for kind in sorted(comparable(scenario, attacks) & {metric.of for metric in judged.values()}):
+        names = [name for name, metric in judged.items() if metric.of == kind]
+        if any(number_in(row, name) is not None for row in scores for name in names):
+            continue
+        why = "; ".join(f"{name}: {why}" for name, why in absent.items())
+        found.append(f"nothing was scored about the {kind}" + (f" ({why})" if why else ""))
+    return found
+
+
+def of_numbers(gates: Sequence[Gate], rows: Iterable[Row]) -> list[str]:
+    """Scores that are no number: what made them may have hidden a leak."""
+    scores, found = counted(rows), []
+    names = [gate.metric for gate in gates] or [n for n in METRICS if METRICS.build(n).decides]
+    for name in names:
+        odd = sum(
+            row.get(name) not in (None, "") and number_in(row, name) is None for row in scores
+        )
+        found += [f"{odd} scores of {name} are not a number"] if odd else []
+    return found
 
 
 def of_missing(missing: Sequence[dict[str, Any]], required: Sequence[str]) -> list[str]:

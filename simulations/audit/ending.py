@@ -6,7 +6,14 @@ from typing import Any
 
 from fedpriv.report.page import write_report
 from fedpriv.simulations.audit import doubts as doubting
-from fedpriv.simulations.audit.conclusion import advice, counts, next_step, possible, sentence
+from fedpriv.simulations.audit.conclusion import (
+    advice,
+    besides,
+    counts,
+    next_step,
+    possible,
+    sentence,
+)
 from fedpriv.simulations.audit.coverage import coverage
 from fedpriv.simulations.audit.fairness import of_fairness
 from fedpriv.simulations.audit.ladder import (
@@ -22,33 +29,39 @@ SCHEMA = "fedpriv-verdict-1"
 def concluded(work: Audit) -> dict[str, Any]:
     """The verdict, written down with its page."""
     rounds = work.folder.rounds()
+    own = [attack.name for attack in work.means.own]
+    configured = [*work.own.rows, *work.between.rows]
     required = list(work.own.attacks) or ["round-1-batch-own"]
     reasons = [
         *(["the audit was interrupted"] if work.told.stopped else []),
         *doubting.of_training(work.scenario, rounds),
-        *doubting.of_knowledge(work.scenario),
+        *doubting.of_knowledge(work.scenario, own),
         *doubting.of_missing(work.own.missing, [*required, *(m["cell"] for m in work.own.missing)]),
+        *doubting.of_scores(work.scenario, work.gates, configured, work.own.absent, own),
         *of_fairness(work.gates, work.own.rows, work.own.controls),
     ]
-    decided = outcomes(work.gates, [*work.own.rows, *work.between.rows])
+    decided = outcomes(work.gates, configured)
     word = overall(decided, reasons)
+    asked_of = {one.claim for one in decided}
+    others = [one for one in outcomes((), configured) if one.claim not in asked_of]
     asked = outcomes(work.gates, work.possible.rows)
     accuracy = rounds[-1].get("accuracy") if rounds else None
     best = cheapest(work.tried)
     found: dict[str, Any] = {
         "schema": SCHEMA,
         "outcome": word,
-        "sentence": sentence(word, decided, reasons),
+        "sentence": sentence(word, decided, reasons) + besides(others),
         "doubts": reasons,
         "questions": [one.plain() for one in decided],
+        "besides": [one.plain() for one in others],
         **counts(decided),
         "possible": server_could(work, asked),
         "coverage": [
             line.plain()
             for line in coverage(
                 work.scenario,
-                [*work.own.rows, *work.between.rows, *work.possible.rows],
-                [attack.name for attack in work.means.own],
+                [*configured, *work.possible.rows],
+                own,
                 {**work.own.refused, **work.possible.refused},
                 work.own.absent,
             )

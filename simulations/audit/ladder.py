@@ -14,6 +14,7 @@ from fedpriv.progress import Progress, go_on
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario, from_tables, merged
 from fedpriv.scenario.sections import spelled
+from fedpriv.simulations.audit import doubts as doubting
 from fedpriv.simulations.audit.cells import Cell
 from fedpriv.simulations.audit.fairness import of_fairness
 from fedpriv.simulations.audit.stage import Found
@@ -161,10 +162,17 @@ def epsilon_of(scenario: Scenario) -> float | None:
     return next((float(value) for value in asked if isinstance(value, int | float)), None)
 
 
-def judged_defence(candidate: Candidate, found: Found, gates: Sequence[Gate]) -> Tried:
-    """What the scores of a defended cell decide; missing attacks leave it undecided."""
+def judged_defence(
+    candidate: Candidate, found: Found, gates: Sequence[Gate], own: Sequence[str] = ()
+) -> Tried:
+    """What the scores of a defended cell decide; whatever is missing leaves it undecided.
+
+    `own` are the attacks that the scenario names.
+    """
     decided = tuple(outcomes(gates, found.rows))
-    doubts = [f"{one['attack']}: {one['why']}" for one in found.missing]
+    doubts = doubting.of_knowledge(candidate.scenario, own)
+    doubts += [f"{one['attack']}: {one['why']}" for one in found.missing]
+    doubts += doubting.of_scores(candidate.scenario, gates, found.rows, found.absent, own)
     doubts += of_fairness(gates, found.rows, found.controls)
     word = overall(decided, doubts)
     why = "; ".join([*doubts, *(one.why for one in decided if one.why)][:3])

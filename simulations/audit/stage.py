@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from fedpriv.catalogue import METRICS
 from fedpriv.errors import FedprivError
 from fedpriv.evidence.truth import Truth
 from fedpriv.evidence.victims import slots_of
@@ -22,11 +23,19 @@ from fedpriv.simulations.audit.battery import (
     WINNERS,
     Method,
     Raced,
+    distinct,
+    racers,
     searches,
     standing,
     steps_of,
 )
-from fedpriv.simulations.audit.cells import Cell, cell_scenario, planted_clients
+from fedpriv.simulations.audit.cells import (
+    Cell,
+    cell_scenario,
+    planted_messages,
+    summed_scenario,
+    together,
+)
 from fedpriv.simulations.audit.shrinking import shrink
 from fedpriv.simulations.audit.tasks import AttackTask, Carry, Done, RaceTask
 from fedpriv.simulations.audit.work import planned
@@ -37,7 +46,8 @@ from fedpriv.simulations.judging.gate import counted
 from fedpriv.simulations.judging.judge import judge_of, scores_of
 from fedpriv.simulations.judging.outcome import LEVEL, SHARE, victim_of
 from fedpriv.simulations.judging.recordings import of_run
-from fedpriv.simulations.judging.sums import join_truths
+from fedpriv.simulations.judging.scoring import BLIND
+from fedpriv.simulations.judging.sums import put_together
 from fedpriv.tables import Row
 
 RACING = 0.2  # the part of a cell's units that its race may take
@@ -105,13 +115,18 @@ class Means:
 
 def exposed_cell(scenario: Scenario, cell: Cell, folder: RunFolder, means: Means) -> Probe:
     """The cell's round trained, with evidence of those whose truth is there."""
-    chosen = cell_scenario(scenario, cell)
-    exposed(chosen, folder, means.starts, cell.round, means.in_time)
-    if chosen.federation.secagg:
-        join_truths(folder, chosen.federation.clients)
+    chosen, many = cell_scenario(scenario, cell), together(scenario)
+    if many == 1:
+        exposed(chosen, folder, means.starts, cell.round, means.in_time)
+    else:  # nobody attacks the folder of the single updates
+        apart = exposed(chosen, folder.below("clients"), means.starts, cell.round, means.in_time)
+        chosen = summed_scenario(chosen, many)
+        folder.path.mkdir(parents=True, exist_ok=True)
+        folder.write_settings(chosen)
+        put_together(apart, folder, many)
     recording = of_run(folder)
     known = [seen for seen in recording.evidence if folder.truth_of(seen.name) is not None]
-    several = min(planted_clients(scenario, cell), max(0, len(known) - 1))
+    several = min(planted_messages(scenario, cell), max(0, len(known) - 1))
     planted = tuple(seen.name for seen in known[:several])
     return Probe(cell, chosen, folder, replace(recording, evidence=known[several:]), planted)
 
@@ -203,10 +218,9 @@ def plan(
     found: Found,
 ) -> list[tuple[Probe, AttackTask]]:
     """The attacks on one cell, with as many steps and clients as the units allow."""
-    methods = standing(probe.scenario, means.own)
-    names = {method.name for method in methods}
-    best = race.best(winners) if race else []
-    methods += [Method(name) for name in best if name not in names]
+    racing = {method.label: method for method in racers(probe.scenario)} if race else {}
+    best = [racing[label] for label in race.best(winners)] if race else []
+    methods = distinct([*standing(probe.scenario, means.own), *best])
     most = len(probe.recording.updates)
     chosen = planned(
         methods,
@@ -220,14 +234,14 @@ def plan(
     found.units += chosen.units
     found.attacks[probe.cell.name] = [method.label for method in chosen.methods]
     found.methods[probe.cell] = chosen.methods
-    whole = {method.name: steps_of(method, probe.scenario) for method in methods}
+    whole = {method.label: steps_of(method, probe.scenario) for method in methods}
     for method in chosen.methods:
-        if (steps := steps_of(method, probe.scenario)) < whole[method.name]:
-            why = f"{units} units have room for {steps} of its {whole[method.name]} steps"
+        if (steps := steps_of(method, probe.scenario)) < whole[method.label]:
+            why = f"{units} units have room for {steps} of its {whole[method.label]} steps"
             found.lacks(probe.cell, method.label, why)
-    for name in race.left_out if race else []:
-        if name not in whole:
-            found.lacks(probe.cell, Method(name).label, "the race had no room for it")
+    for label in race.left_out if race else []:
+        if label not in whole:
+            found.lacks(probe.cell, label, "the race had no room for it")
     for method in chosen.dropped:
         why = f"{units} units have no room for {LEAST} steps of it"
         found.lacks(probe.cell, method.label, why)
@@ -246,12 +260,13 @@ def scored(probe: Probe, method: Method, scenario: Scenario, means: Means) -> li
     names = {seen.name for seen in probe.recording.evidence}
     mean = test_samples(probe.scenario)[0].float().mean(dim=0)
     labels = [method.label, shrink(probe.folder, method.label, planted, mean)]
-    return [
+    found = [
         {**row, "batch": probe.cell.said(scenario)}
         for label in labels
         if label
         for row in scores_in(probe, method, label, means, names)
     ]
+    return found if together(scenario) == 1 else without_owners(found)
 
 
 def scores_in(probe: Probe, method: Method, label: str, means: Means, names: set[str]) -> list[Row]:
@@ -262,4 +277,17 @@ def scores_in(probe: Probe, method: Method, label: str, means: Means, names: set
     def truth_of(name: str) -> Truth | None:
         return probe.folder.truth_of(name) if name in names else None
 
-    return scores_of(probe.folder, truth_of, probe.recording, judge, attack, label)
+    rows = scores_of(probe.folder, truth_of, probe.recording, judge, attack, label)
+    # A claim about all clients at once says something about planted ones too.
+    return [row for row in rows if f"{row['round']}-{row['node']}" in names]
+
+
+def without_owners(rows: Sequence[Row]) -> list[Row]:
+    """Scores of sums: behind a sum nobody is the owner of a sample."""
+    owners = [name for name in METRICS if METRICS.build(name).of == "owner"]
+    hidden = {end for name in owners for end in (name, name + BLIND)}
+    return [
+        {key: value for key, value in row.items() if key not in hidden}
+        for row in rows
+        if row.get("claim") != "owner"
+    ]

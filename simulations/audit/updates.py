@@ -13,7 +13,7 @@ from fedpriv.simulations.audit.cells import (
     Cell,
     configured_cells,
     milestones,
-    planted_clients,
+    planted_messages,
     possible_cells,
 )
 from fedpriv.simulations.audit.controls import controlled
@@ -120,7 +120,7 @@ def forecast(work: Audit, cell: Cell) -> str:
         return f"{work.units} units of work, and no update to attack"
     methods = standing(place.scenario(), work.means.own)
     samples = slots_of(recording.updates[0])
-    planted = 2 * planted_clients(work.scenario, cell)  # in the cell, and in a control
+    planted = 2 * planted_messages(work.scenario, cell)  # in the cell, and in a control
     needed = min(math.ceil(victims_for(SHARE, LEVEL) / samples), len(recording.updates))
     each = int(OWN * work.units) // 2
     fits = planned(

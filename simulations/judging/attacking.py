@@ -99,6 +99,11 @@ class Failure:
     refused: bool = False
 
 
+def folder_name(label: str) -> str:
+    """A label as the name of a folder."""
+    return re.sub(r"[:/\\]|[^ -~]", ".", label)[:LONGEST].strip(" .") or "attack"
+
+
 def labels_of(attacks: Sequence[Attack]) -> list[str]:
     """A folder name for each attack: its own, with its options when several share it."""
     names = [attack.name for attack in attacks]
@@ -108,7 +113,7 @@ def labels_of(attacks: Sequence[Attack]) -> list[str]:
         label = attack.name
         if names.count(attack.name) > 1 and attack.options:
             label += "".join(f" {key}={value}" for key, value in attack.options.items())
-        label = re.sub(r"[:/\\]|[^ -~]", ".", label)[:LONGEST].strip(" .") or "attack"
+        label = folder_name(label)
         met[label] += 1
         labels.append(label if met[label] == 1 else f"{label}-{met[label]}")
     return labels

@@ -8,12 +8,14 @@ from fedpriv.catalogue import METRICS
 from fedpriv.errors import BadOption, GateCrossed, Undecided
 from fedpriv.evidence.claims import CLAIMS
 from fedpriv.metrics.gates import Gate
+from fedpriv.rng import generator
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import dataset_of
 from fedpriv.simulations.judging.conditions import row_of, why_not
 from fedpriv.simulations.judging.scoring import Judge
 from fedpriv.tables import Row, decides
 
+CLASSES = ("labels", "attribute", "owner")  # what of a claim are numbers of classes or clients
 SAMPLES = ("sample", "trained", "input")  # what of a claim has the shape of the data
 
 
@@ -57,6 +59,24 @@ def check_gates(gates: Sequence[Gate], scenario: Scenario, attacks: Iterable[str
                 f"The gate '{gate}' cannot be checked: '{gate.metric}' does not fit samples of "
                 f"shape {shape}."
             )
+
+
+def check_reachable(gate: Gate, scenario: Scenario) -> None:
+    """BadOption for a gate that is not crossed when the private samples themselves come out."""
+    metric, shape = METRICS.build(gate.metric), dataset_of(scenario).shape
+    if metric.of in SAMPLES:
+        stream = generator(0, "reachable")
+        truth = torch.rand(2, *shape, generator=stream)
+    elif metric.of in CLASSES:
+        truth = torch.tensor([0, 1])
+    else:
+        return
+    exact = float(metric(truth, truth)[0])
+    if not gate.crossed(exact):
+        raise BadOption(
+            f"The gate '{gate}' is never crossed: a perfect copy of a sample has {exact:g}, and "
+            f"{'high' if metric.leaks == 'high' else 'low'} values of '{gate.metric}' are leaks."
+        )
 
 
 def counted(rows: Iterable[Row]) -> list[Row]:

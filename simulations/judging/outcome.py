@@ -29,7 +29,9 @@ class Outcome:
 
     `hits` of `victims` samples of `clients` clients leaked. `low` and `high` are the exact 95 %
     interval of their share. `limit` is the share that is still allowed: a tenth for values with a
-    bound, the blind guess's own share plus the metric's margin for hits.
+    bound, the blind guess's own share plus the metric's margin for hits. Samples of one client may
+    leak together: then clients are what is independent. `clients_hit` of them had a sample that
+    leaked, and at most `clients_high` of all clients do (one side, 95 %).
     """
 
     claim: str
@@ -46,6 +48,8 @@ class Outcome:
     blind: float | None = None
     attack: str = ""
     why: str = ""
+    clients_hit: int = 0
+    clients_high: float = 1.0
 
     @property
     def above(self) -> bool:
@@ -68,7 +72,7 @@ def outcomes(gates: Sequence[Gate], rows: Iterable[Row]) -> list[Outcome]:
     found: dict[str, Outcome] = {}
     for name in METRICS:
         metric = METRICS.build(name)
-        measured = [row for row in scores if _number(row.get(name)) is not None]
+        measured = [row for row in scores if number_in(row, name) is not None]
         if not measured or metric.of in found:
             continue
         if metric.bound is not None:
@@ -81,7 +85,7 @@ def outcomes(gates: Sequence[Gate], rows: Iterable[Row]) -> list[Outcome]:
 
 def known_blindly(name: str, rows: Sequence[Row]) -> bool:
     """Whether a blind guess is always right, as about the owner where there is one client."""
-    guesses = [_number(row.get(name + BLIND)) for row in rows]
+    guesses = [number_in(row, name + BLIND) for row in rows]
     return all(guess is not None and guess > 0.5 for guess in guesses)
 
 
@@ -120,11 +124,14 @@ def by_worst(gate: Gate, rows: Iterable[Row]) -> Outcome:
         why = f"no score has '{gate.metric}'"
         return Outcome(**about, word="undecided", low=0.0, high=1.0, why=why)
     low, high = exact_interval(len(hit), count, LEVEL)
+    nodes = {str(row.get("node", "")) for row in hit}
     about |= {
         "low": low,
         "high": high,
+        "clients_hit": len(nodes),
+        "clients_high": at_most(len(nodes), about["clients"], LEVEL),
         "worst": float(shown[gate.metric]),
-        "blind": _number(shown.get(gate.metric + BLIND)),
+        "blind": number_in(shown, gate.metric + BLIND),
         "attack": str(shown.get("attack", "")),
     }
     if hit:
@@ -159,7 +166,7 @@ def gains_of(name: str, above: bool, rows: Iterable[Row]) -> dict[str, list[floa
     """How much better than the blind guess each attack's scores are, sample by sample."""
     found: dict[str, list[float]] = {}
     for row in rows:
-        value, blind = _number(row.get(name)), _number(row.get(name + BLIND))
+        value, blind = number_in(row, name), number_in(row, name + BLIND)
         if value is not None and blind is not None:
             gain = value - blind if above else blind - value
             found.setdefault(str(row.get("attack", "")), []).append(gain)
@@ -199,7 +206,7 @@ def by_rate(name: str, margin: float, rows: Iterable[Row], least: float = 0.0) -
 
 def _rate(name: str, margin: float, rows: Sequence[Row], level: float, least: float) -> Outcome:
     hits = sum(float(row[name]) > 0.5 for row in rows)
-    guesses = [value for row in rows if (value := _number(row.get(name + BLIND))) is not None]
+    guesses = [value for row in rows if (value := number_in(row, name + BLIND)) is not None]
     count = len(rows)
     low, high = exact_interval(hits, count, LEVEL)
     about: dict[str, Any] = {
@@ -236,7 +243,7 @@ def _rate(name: str, margin: float, rows: Sequence[Row], level: float, least: fl
 
 def leaked(row: Row, gate: Gate) -> bool:
     """Whether a score lies beyond the gate, and beyond what a blind guess has."""
-    value, blind = float(row[gate.metric]), _number(row.get(gate.metric + BLIND))
+    value, blind = float(row[gate.metric]), number_in(row, gate.metric + BLIND)
     better = blind is None or (value > blind if gate.above else value < blind)
     return gate.crossed(value) and better
 
@@ -254,9 +261,10 @@ def overall(found: Sequence[Outcome], doubts: Sequence[str] = ()) -> Word:
     return "holds" if words == {"holds"} and not doubts else "undecided"
 
 
-def _number(value: object) -> float | None:
-    """A number that is there and is one."""
+def number_in(row: Row, name: str) -> float | None:
+    """A value of a score that is there and is a number."""
+    value = row.get(name)
     if value is None or value == "":
         return None
-    found = float(value)  # type: ignore[arg-type]
+    found = float(value)
     return None if math.isnan(found) else found

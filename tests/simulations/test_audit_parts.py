@@ -32,7 +32,7 @@ from fedpriv.simulations.audit.cells import (
     cell_scenario,
     configured_cells,
     milestones,
-    needed_clients,
+    needed_messages,
     possible_cells,
 )
 from fedpriv.simulations.audit.conclusion import sentence
@@ -80,8 +80,8 @@ def test_a_cell_differs_from_training_in_batch_and_steps_alone():
 
 
 def test_a_cell_has_clients_enough_for_a_bound():
-    assert needed_clients(FOUR, Cell(1)) == 8  # of 4 samples each: 32, and 29 are needed
-    assert needed_clients(FOUR, Cell(1, 1)) == 29
+    assert needed_messages(FOUR, Cell(1)) == 8  # of 4 samples each: 32, and 29 are needed
+    assert needed_messages(FOUR, Cell(1, 1)) == 29
     chosen = cell_scenario(FOUR, Cell(1))
     assert chosen.federation.clients == 8 + 2 and chosen.federation.fraction == 1.0
 
@@ -281,5 +281,5 @@ def test_codes_are_read_by_all_that_fit_and_by_those_the_scenario_names():
     own = [{"name": "decoder", "codes": "clean"}, {"name": "decoder", "codes": "noisy"}]
     codes = from_tables(merged(CODES, {"attacks": own}))
     found = [method for method in on_codes(codes) if method.name == "decoder"]
-    assert [method.options["codes"] for method in found] == ["clean", "noisy"]
+    assert [method.options.get("codes") for method in found] == [None, "clean", "noisy"]
     assert "attribute" not in {method.name for method in on_codes(codes)}  # the data have none
