@@ -70,6 +70,17 @@ def fitting(scenario: Scenario) -> list[str]:
     ]
 
 
+def readers(scenario: Scenario) -> list[Method]:
+    """The attacks of malicious servers that have something to do here."""
+    return [
+        Method(name)
+        for name in ATTACKS
+        if (row := row_of(name)).by == "malicious server"
+        and row.sees == strategy_row(scenario).reply
+        and why_not(name, scenario, strict=True) is None
+    ]
+
+
 def informed(scenario: Scenario, own: Sequence[Attack] = ()) -> list[Method]:
     """Every attack whose row knows one of the plugins and that has something to do here.
 

@@ -7,7 +7,9 @@ from typing import Any
 
 from fedpriv.metrics.rates import victims_for
 from fedpriv.scenario import Scenario
+from fedpriv.scenario.sections import Malicious
 from fedpriv.simulations.federation.exposure import one_more_round
+from fedpriv.simulations.judging.attacking import folder_name
 from fedpriv.simulations.judging.outcome import LEVEL, SHARE
 
 BATCHES = (1, 4, 8)  # what a server could make clients do: one step on so many samples
@@ -17,18 +19,23 @@ FEW = 4  # at most so many clients answer where each of them has samples enough
 
 @dataclass(frozen=True)
 class Cell:
-    """One round at one batch size; without a batch the scenario's own training, all its steps."""
+    """One round at one batch size; without a batch the scenario's own training, all its steps.
+
+    `server` is the malicious server that sends the model; without one it is an honest one.
+    """
 
     round: int
     batch: int | None = None
+    server: str = ""
 
     @property
     def configured(self) -> bool:
-        return self.batch is None
+        return self.batch is None and not self.server
 
     @property
     def name(self) -> str:
-        return f"round-{self.round}-batch-{self.batch or 'own'}"
+        by = f"-{folder_name(self.server)}" if self.server else ""
+        return f"round-{self.round}-batch-{self.batch or 'own'}{by}"
 
     def training(self) -> dict[str, int]:
         """The settings in which this cell differs from the scenario's [training]."""
@@ -36,6 +43,8 @@ class Cell:
 
     def said(self, scenario: Scenario) -> str:
         """The batch as a table shows it."""
+        if self.server:
+            return f"{self.batch or scenario.training.batch_size}, {self.server}"
         if self.batch is not None:
             return str(self.batch)
         return f"{scenario.training.batch_size}, as configured"
@@ -109,7 +118,7 @@ def cell_scenario(
     many = together(scenario)
     needed = many * (needed_messages(scenario, cell) + planted_messages(scenario, cell))
     clients = max(scenario.federation.clients, needed) if many == 1 else needed
-    return one_more_round(
+    found = one_more_round(
         replace(scenario, federation=replace(scenario.federation, secagg=False)),
         name=cell.name,
         server_round=cell.round,
@@ -118,6 +127,12 @@ def cell_scenario(
         clients=clients,
         fraction=min(1.0, needed / clients),
     )
+    if not cell.server:
+        return found
+    own = scenario.malicious
+    options = own.options if own and own.name == cell.server else {}
+    kept = {key: value for key, value in options.items() if key != "victims"}  # all are
+    return replace(found, malicious=Malicious(name=cell.server, options=kept))
 
 
 def summed_scenario(chosen: Scenario, many: int) -> Scenario:

@@ -133,6 +133,17 @@ def possible(found: Sequence[Outcome], word: Word) -> str:
     return "What a server could make clients do (one step on a few samples) was not decided."
 
 
+def malicious(found: Sequence[Outcome], word: Word, turned_away: Sequence[str]) -> str:
+    """What servers read that change the model, and whom clients turned away."""
+    refused = f" No client answered {', '.join(turned_away)}." if turned_away else ""
+    if word == "leaks":
+        said = "; ".join(leak(one) for one in found if one.word == "leaks")
+        return f"A server that changes the model reads more: {said}.{refused}"
+    if word == "holds":
+        return f"Servers that change the model read no more.{refused}"
+    return f"What servers read that change the model was not decided.{refused}"
+
+
 def counts(found: Sequence[Outcome]) -> dict[str, Any]:
     """Victims and clients behind the verdict."""
     return {

@@ -10,6 +10,7 @@ from fedpriv.simulations.audit.conclusion import (
     advice,
     besides,
     counts,
+    malicious,
     next_step,
     possible,
     sentence,
@@ -20,6 +21,8 @@ from fedpriv.simulations.audit.ladder import (
     cheapest,
     largest_epsilon,
 )
+from fedpriv.simulations.audit.malicious import promised
+from fedpriv.simulations.audit.stage import Found
 from fedpriv.simulations.audit.state import Audit
 from fedpriv.simulations.judging.outcome import Outcome, Word, outcomes, overall
 
@@ -30,7 +33,12 @@ def concluded(work: Audit) -> dict[str, Any]:
     """The verdict, written down with its page."""
     rounds = work.folder.rounds()
     own = [attack.name for attack in work.means.own]
-    configured = [*work.own.rows, *work.between.rows]
+    guarded = promised(work.scenario)
+    configured = [
+        *work.own.rows,
+        *work.between.rows,
+        *(work.malicious.rows if guarded else ()),
+    ]
     required = list(work.own.attacks) or ["round-1-batch-own"]
     reasons = [
         *(["the audit was interrupted"] if work.told.stopped else []),
@@ -39,6 +47,7 @@ def concluded(work: Audit) -> dict[str, Any]:
         *doubting.of_missing(work.own.missing, [*required, *(m["cell"] for m in work.own.missing)]),
         *doubting.of_scores(work.scenario, work.gates, configured, work.own.absent, own),
         *of_fairness(work.gates, work.own.rows, work.own.controls),
+        *(doubts_about(work.malicious, work) if guarded else ()),
     ]
     decided = outcomes(work.gates, configured)
     word = overall(decided, reasons)
@@ -56,13 +65,14 @@ def concluded(work: Audit) -> dict[str, Any]:
         "besides": [one.plain() for one in others],
         **counts(decided),
         "possible": server_could(work, asked),
+        "malicious": server_did(work),
         "coverage": [
             line.plain()
             for line in coverage(
                 work.scenario,
-                [*configured, *work.possible.rows],
+                [*configured, *work.possible.rows, *work.malicious.rows],
                 own,
-                {**work.own.refused, **work.possible.refused},
+                {**work.own.refused, **work.possible.refused, **work.malicious.refused},
                 work.own.absent,
             )
         ],
@@ -77,7 +87,12 @@ def concluded(work: Audit) -> dict[str, Any]:
         "largest-epsilon": largest_epsilon(work.tried),
         "advice": advice(work.tried, accuracy, work.where),
         "next": next_step(word, best, work.named, minutes_for(work), str(work.folder.path)),
-        "missing": [*work.own.missing, *work.between.missing, *work.possible.missing],
+        "missing": [
+            *work.own.missing,
+            *work.between.missing,
+            *work.possible.missing,
+            *work.malicious.missing,
+        ],
         "work": {
             "units": work.units,
             "full": work.full,
@@ -107,11 +122,30 @@ def minutes_for(work: Audit) -> int:
     return max(math.ceil(1.2 * seconds / 60), math.ceil(2 * given))
 
 
+def doubts_about(found: Found, work: Audit) -> list[str]:
+    """What is missing or was attacked badly in a stage."""
+    missing = [f"{one['cell']}: {one['attack']}: {one['why']}" for one in found.missing]
+    return [*missing, *of_fairness(work.gates, found.rows, found.controls)]
+
+
+def server_did(work: Audit) -> dict[str, Any]:
+    """The separate table of what malicious servers read, and whom clients turned away."""
+    found = work.malicious
+    asked = outcomes(work.gates, found.rows)
+    word: Word = overall(asked, doubts_about(found, work))
+    if found.turned_away and not found.rows and not found.missing:
+        word = "holds"
+    return {
+        "outcome": word,
+        "sentence": malicious(asked, word, list(found.turned_away)),
+        "questions": [one.plain() for one in asked],
+        "turned-away": found.turned_away,
+    }
+
+
 def server_could(work: Audit, asked: list[Outcome]) -> dict[str, Any]:
     """The separate table of what a server could make clients do."""
-    doubts = [str(one["why"]) for one in work.possible.missing]
-    doubts += of_fairness(work.gates, work.possible.rows, work.possible.controls)
-    word: Word = overall(asked, doubts)
+    word: Word = overall(asked, doubts_about(work.possible, work))
     return {
         "outcome": word,
         "sentence": possible(asked, word) if work.possible.attacks else "",

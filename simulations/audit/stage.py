@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedpriv.catalogue import METRICS
-from fedpriv.errors import FedprivError
+from fedpriv.errors import FedprivError, WorkFailed
 from fedpriv.evidence.truth import Truth
 from fedpriv.evidence.victims import slots_of
 from fedpriv.metrics.gates import Gate
@@ -25,6 +25,7 @@ from fedpriv.simulations.audit.battery import (
     Raced,
     distinct,
     racers,
+    readers,
     searches,
     standing,
     steps_of,
@@ -80,6 +81,7 @@ class Found:
     missing: list[dict[str, Any]] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)  # who cannot act here, and why
     absent: dict[str, str] = field(default_factory=dict)  # who lacks data that it needs, and why
+    turned_away: dict[str, str] = field(default_factory=dict)  # malicious servers nobody answered
     races: dict[str, Any] = field(default_factory=dict)
     attacks: dict[str, list[str]] = field(default_factory=dict)
     seconds: float = 0.0
@@ -151,8 +153,16 @@ def attacked(
             continue
         try:
             probe = exposed_cell(scenario, cell, place.below(cell.name), means)
+        except WorkFailed as error:  # nobody answered, as where a guard refuses the model
+            if not cell.server:
+                found.lacks(cell, "all", str(error))
+            found.turned_away |= {cell.server: str(error)} if cell.server else {}
+            continue
         except FedprivError as error:
-            found.lacks(cell, "all", str(error))
+            if cell.server:  # there is nothing in this model that such a server could change
+                found.refused[cell.server] = str(error)
+            else:
+                found.lacks(cell, "all", str(error))
             continue
         if probe.recording.updates:
             probes.append(probe)
@@ -220,7 +230,9 @@ def plan(
     """The attacks on one cell, with as many steps and clients as the units allow."""
     racing = {method.label: method for method in racers(probe.scenario)} if race else {}
     best = [racing[label] for label in race.best(winners)] if race else []
-    methods = distinct([*standing(probe.scenario, means.own), *best])
+    honest = not probe.cell.server
+    fit = standing(probe.scenario, means.own) if honest else readers(probe.scenario)
+    methods = distinct([*fit, *best])
     most = len(probe.recording.updates)
     chosen = planned(
         methods,

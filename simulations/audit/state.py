@@ -58,6 +58,7 @@ class Audit:
     own: Found = field(default_factory=Found)
     between: Found = field(default_factory=Found)  # configured too, but not required
     possible: Found = field(default_factory=Found)
+    malicious: Found = field(default_factory=Found)  # what servers read that change the model
     tried: list[Tried] = field(default_factory=list)
     untried: list[str] = field(default_factory=list)
     where: str = ""  # the cell that defences were tried in

@@ -18,6 +18,7 @@ from fedpriv.simulations.audit.cells import (
 )
 from fedpriv.simulations.audit.controls import controlled
 from fedpriv.simulations.audit.defending import defences
+from fedpriv.simulations.audit.malicious import promised, servers
 from fedpriv.simulations.audit.stage import RACING, Found, attacked, exposed_cell
 from fedpriv.simulations.audit.state import Audit
 from fedpriv.simulations.audit.work import calibrated, planned, units_of
@@ -29,7 +30,7 @@ from fedpriv.simulations.judging.recordings import of_run
 from fedpriv.tables import Row
 
 TRAINING = 0.4  # the part of the time that training may take
-OWN, BETWEEN, POSSIBLE = 0.42, 0.08, 0.15  # how the units are shared; defences have the rest
+OWN, BETWEEN, POSSIBLE = 0.4, 0.08, 0.12  # how the units are shared, besides malicious servers
 
 
 def of_updates(work: Audit, resume: bool) -> None:
@@ -65,6 +66,8 @@ def of_updates(work: Audit, resume: bool) -> None:
     )
     work.possible = controlled(work.possible, work.scenario, place, work.means)
     note(work, work.possible)
+    work.malicious = servers(work)
+    note(work, work.malicious)
     defences(work)
 
 
@@ -164,7 +167,13 @@ def note(work: Audit, found: Found) -> None:
 def write_scores(work: Audit) -> None:
     """All scores so far; whose they are stands in `folder` and `configured`."""
     rows: list[Row] = []
-    for found, configured in ((work.own, True), (work.between, True), (work.possible, False)):
+    stages = (
+        (work.own, True),
+        (work.between, True),
+        (work.possible, False),
+        (work.malicious, promised(work.scenario)),
+    )
+    for found, configured in stages:
         for row in found.rows:
             where = f"cells/{row['run']}"
             rows.append(
