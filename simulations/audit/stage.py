@@ -291,7 +291,22 @@ def scores_in(probe: Probe, method: Method, label: str, means: Means, names: set
 
     rows = scores_of(probe.folder, truth_of, probe.recording, judge, attack, label)
     # A claim about all clients at once says something about planted ones too.
-    return [row for row in rows if f"{row['round']}-{row['node']}" in names]
+    return by_chance([row for row in rows if f"{row['round']}-{row['node']}" in names], probe)
+
+
+def by_chance(rows: list[Row], probe: Probe) -> list[Row]:
+    """Scores of owners beside the chance of naming one of the clients; a single guess is luck.
+
+    A claim about owners chooses among all clients, also planted ones. Who is traced by
+    reconstructions is one of those who were reconstructed.
+    """
+    everybody = len(probe.recording.evidence) + len(probe.planted)
+    traced = len({row["node"] for row in rows})
+    for name in (name for name in METRICS if METRICS.build(name).of == "owner"):
+        for row in rows:
+            if row.get(name + BLIND) is not None:
+                row[name + BLIND] = 1 / (everybody if row.get("claim") == "owner" else traced)
+    return rows
 
 
 def without_owners(rows: Sequence[Row]) -> list[Row]:
