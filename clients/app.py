@@ -14,6 +14,7 @@ from torch import nn
 
 from fedpriv.clients.catalogue import plugin_of
 from fedpriv.clients.job import fit, make_job, own_split, share_of
+from fedpriv.clients.plugin import Evaluation
 from fedpriv.clients.protection.charging import charged
 from fedpriv.clients.protection.clipping import clipped_as_asked
 from fedpriv.clients.protection.figures import coarse_figures, rounded
@@ -106,16 +107,22 @@ def client_app(scenario_of: Callable[[Mapping[str, Any]], Scenario] = Scenario.o
     def evaluate(message: Message, context: Context) -> Message:
         scenario = scenario_of(context.run_config)
         plugin = plugin_of(scenario.plugins)
-        if plugin.accounted:
-            raise Refused("dp counts updates only; figures of own samples are outside its ε.")
+        if plugin.accounted and not plugin.evaluates:
+            raise Refused(
+                "No ε counts figures of own samples here; dp's does with evaluation-noise."
+            )
         _, share = share_of(scenario, context)
         _, held = own_split(scenario, share)
         model = loaded(model_of(scenario), received(message))
         x, y = (values[held] for values in training_samples(scenario))
+        draw = secrets_of(context).fresh("round", round_of(message), "evaluation")
+        if plugin.accounted:
+            asked = Evaluation(model, x, y, round_of(message), Memory(context.state), draw)
+            return reply(message, None, plugin.on_evaluation(asked))
         if simulated(context):
             loss, accuracy = evaluated(model, x, y)
         else:
-            noise, draw = terms_of(context).evaluation_noise, secrets_of(context).fresh()
+            noise = terms_of(context).evaluation_noise
             loss, accuracy = coarse_figures(model, x, y, noise, draw)
         metrics = {"loss": loss, "accuracy": accuracy, EXAMPLES: len(held)}
         return reply(message, None, plugin.on_figures(metrics))

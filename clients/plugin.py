@@ -1,4 +1,4 @@
-"""PrivacyPlugin: six hooks, each of which changes nothing until it is overridden."""
+"""PrivacyPlugin: seven hooks, each of which changes nothing until it is overridden."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,8 +7,22 @@ from typing import Any
 from torch import Tensor, nn
 
 from fedpriv.clients.job import Job
+from fedpriv.rng import Draws
 from fedpriv.scenario import Scenario
 from fedpriv.state import State
+from fedpriv.wire import Memory
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What `evaluate` asks for: a model's figures on the samples that a client holds out."""
+
+    model: nn.Module
+    x: Tensor  # (N, *shape), normalised; N may be 0
+    y: Tensor  # (N,)
+    round: int
+    memory: Memory
+    draw: Draws  # secret randomness for this answer alone
 
 
 @dataclass(frozen=True)
@@ -60,6 +74,15 @@ class PrivacyPlugin:
         """
         return False
 
+    @property
+    def evaluates(self) -> bool:
+        """Whether `on_evaluation` gives figures, which an ε of this plugin counts."""
+        return False
+
+    def on_evaluation(self, asked: Evaluation) -> dict[str, float]:
+        """What `evaluate` may say of the samples that the client holds out, under an ε: nothing."""
+        return {}
+
     def on_encoder(self, encoder: nn.Module, job: Job) -> nn.Module:
         """Train or change the encoder that is about to be published."""
         return encoder
@@ -86,6 +109,16 @@ class Chain(PrivacyPlugin):
     @property
     def accounted(self) -> bool:
         return any(plugin.accounted for plugin in self.plugins)
+
+    @property
+    def evaluates(self) -> bool:
+        return any(plugin.evaluates for plugin in self.plugins)
+
+    def on_evaluation(self, asked: Evaluation) -> dict[str, float]:
+        for plugin in self.plugins:
+            if plugin.evaluates:
+                return plugin.on_evaluation(asked)
+        return {}
 
     def on_setup(self, job: Job) -> Job:
         job.accounted = self.accounted

@@ -19,7 +19,7 @@ LARGEST_COUNT = 2.0**53  # beyond it, counts are not exact any more
 LARGEST_FIGURE = 1e100  # sums of such figures stay finite
 LARGEST_WEIGHT = 1e30  # its square is no number any more in single precision
 LARGEST_CODE = 1e6  # codes are what a classifier is trained on
-EPSILON = "epsilon"
+EPSILON, DELTA = "epsilon", "delta"
 
 
 def said(text: object, longest: int = WORDS) -> str:

@@ -18,7 +18,7 @@ from flwr.serverapp.strategy import Strategy
 from fedpriv.errors import WorkFailed
 from fedpriv.rng import seed_of
 from fedpriv.scenario.built import seed_everything
-from fedpriv.screening import EPSILON, is_number, why_unusable
+from fedpriv.screening import DELTA, EPSILON, is_number, why_unusable
 from fedpriv.state import State
 from fedpriv.strategies.exchange import evened, sorted_out
 from fedpriv.strategies.roster import Roster
@@ -122,7 +122,8 @@ class Federated:
         record |= getattr(self.strategy, "account", dict)()
         state, figures = self.evaluated(server_round, before, state, record)
         record |= figures
-        claims |= {key for key in record if key.startswith(("client-", "train-own-"))}
+        own = ("client-", "train-own-", f"train-{EPSILON}")
+        claims |= {key for key in record if key.startswith(own)}
         if claims & record.keys():
             record["claimed"] = sorted(claims & record.keys())
         if odd := self.roster.told():
@@ -219,7 +220,15 @@ class Federated:
             own = (
                 self.strategy.aggregate_evaluate(server_round, self.evened(good)) if good else None
             )
-            figures |= {f"client-{key}": value for key, value in metrics_of(own).items()}
+            account = (EPSILON, DELTA)  # of each client, for all it has sent so far
+            figures |= {
+                f"client-{key}": value
+                for key, value in metrics_of(own).items()
+                if key not in account
+            }
+            spent = [value for reply in good if (value := epsilon_in(reply)) is not None]
+            if spent:
+                record["train-epsilon"] = max([record.get("train-epsilon", 0.0), *spent])
         return state, figures
 
 

@@ -16,13 +16,14 @@ import torch
 from torch import Tensor, nn
 
 from fedpriv.clients.job import Batches, Job
-from fedpriv.clients.plugin import PrivacyPlugin
+from fedpriv.clients.plugin import Evaluation, PrivacyPlugin
 from fedpriv.clients.protection.account import (
     COUNT_EPSILON,
     LEAST,
     MOST,
     History,
     PublicCount,
+    Steps,
     charge,
     composed,
     drawn_before,
@@ -31,6 +32,7 @@ from fedpriv.clients.protection.account import (
     recalled,
     spent,
 )
+from fedpriv.clients.protection.figures import bounded_sums, private_figures
 from fedpriv.errors import BadOption, Refused
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.binding import OrInfinite, kebab
@@ -91,6 +93,9 @@ class DifferentialPrivacy(PrivacyPlugin):
     `samples` is how many samples a client is publicly known to have, about. Sampling rate and steps
     follow from it. Without it each client draws a noised number once, which spends an ε of 0.1 or
     less.
+
+    `evaluation_noise` is the noise multiplier of one `evaluate`, which then spends ε too. Without
+    it the client refuses `evaluate`.
     """
 
     epsilon: float | None = None
@@ -101,11 +106,12 @@ class DifferentialPrivacy(PrivacyPlugin):
     accountant: Literal["rdp", "prv"] = "rdp"
     grad_sample: Literal["auto", "hooks", "functorch", "ew", "ghost"] = "auto"
     samples: int | None = None
+    evaluation_noise: float | None = None
 
     def __post_init__(self) -> None:
         if (self.epsilon is None) == (self.noise_multiplier is None):
             raise BadOption("dp needs either epsilon or noise-multiplier, and not both.")
-        for name in ("epsilon", "noise_multiplier", "delta", "budget"):
+        for name in ("epsilon", "noise_multiplier", "delta", "budget", "evaluation_noise"):
             value = getattr(self, name)
             if value is not None and not math.isfinite(value):
                 raise BadOption(f"dp: {kebab(name)} must be a finite number, got {value}.")
@@ -115,6 +121,11 @@ class DifferentialPrivacy(PrivacyPlugin):
             raise BadOption(
                 f"dp: noise-multiplier must be 0 or between {LEAST:g} and {MOST:g}, "
                 f"got {self.noise_multiplier}; outside, no accountant gives an epsilon."
+            )
+        if self.evaluation_noise is not None and not LEAST <= self.evaluation_noise <= MOST:
+            raise BadOption(
+                f"dp: evaluation-noise must be between {LEAST:g} and {MOST:g}, got "
+                f"{self.evaluation_noise}; leave it out and `evaluate` is refused."
             )
         if not self.max_grad_norm > 0:
             raise BadOption(f"dp: max-grad-norm must be above 0, got {self.max_grad_norm}.")
@@ -143,7 +154,7 @@ class DifferentialPrivacy(PrivacyPlugin):
         plan = self.plan(job.scenario, count)
         history = composed(recalled(job.memory), plan.noise, plan.rate, plan.steps)
         if self.accounted:
-            self.check_budget(spent(history, self.delta, self.accountant) + count.epsilon, job)
+            job.report |= self.within_budget(history, count.epsilon, f"Round {job.round}")
         charge(job.memory, history)
         job.keep(Charged(history))
         job.batches = poisson(plan.rate, plan.steps)
@@ -184,8 +195,15 @@ class DifferentialPrivacy(PrivacyPlugin):
                     f"dp: epsilon is {self.epsilon:g}, and {count.epsilon:g} of it was spent on "
                     "the number of samples; nothing is left to train with. Raise epsilon."
                 )
-            noise = noise_for(left, self.delta, rate, steps * turns_of(scenario), self.accountant)
+            steps_in_all, others = steps * turns_of(scenario), self.evaluations(scenario)
+            noise = noise_for(left, self.delta, rate, steps_in_all, self.accountant, others)
         return Plan(noise, rate, steps, min(training.batch_size, samples))
+
+    def evaluations(self, scenario: Scenario) -> tuple[Steps, ...]:
+        """What the evaluations of a run spend: all clients are asked once a round."""
+        if self.evaluation_noise is None or not scenario.training.holdout:
+            return ()
+        return ((self.evaluation_noise, 1.0, scenario.federation.rounds),)
 
     def as_in_training(self, options: Mapping[str, Any], scenario: Scenario) -> Mapping[str, Any]:
         """The noise of the run's own rate and steps, of its smallest client; no ε and no budget."""
@@ -196,16 +214,33 @@ class DifferentialPrivacy(PrivacyPlugin):
         own = ("epsilon", "budget", "noise-multiplier")
         return {k: v for k, v in options.items() if kebab(k) not in own} | {own[-1]: noise}
 
-    def check_budget(self, epsilon: float, job: Job) -> None:
-        """Report the ε of the client after this round; Refused if that is more than the budget."""
+    def within_budget(self, history: History, more: float, what: str) -> dict[str, float]:
+        """The ε of a history, and `more`, to report; Refused if that is more than the budget."""
+        epsilon = spent(history, self.delta, self.accountant) + more
         budget = self.epsilon if self.budget is None else self.budget
         if budget is not None and epsilon > budget * (1 + 1e-6):
             raise Refused(
-                f"Round {job.round} would bring the sample-level epsilon of this client to "
+                f"{what} would bring the sample-level epsilon of this client to "
                 f"{epsilon:.3f}, above its budget of {budget:g} (delta {self.delta:g}); it will "
-                "not train. Raise dp's budget or its noise, or run fewer rounds."
+                "not answer. Raise dp's budget or its noise, or run fewer rounds."
             )
-        job.report |= {"epsilon": epsilon, "delta": self.delta}
+        return {"epsilon": epsilon, "delta": self.delta}
+
+    @property
+    def evaluates(self) -> bool:
+        return self.accounted and self.evaluation_noise is not None
+
+    def on_evaluation(self, asked: Evaluation) -> dict[str, float]:
+        """Noised figures. In the account they are one step that takes all samples."""
+        if self.evaluation_noise is None or not self.accounted:
+            return {}
+        history = composed(recalled(asked.memory), self.evaluation_noise, 1.0, 1)
+        what = f"The evaluation of round {asked.round}"
+        account = self.within_budget(history, drawn_before(asked.memory), what)
+        charge(asked.memory, history)
+        sums = bounded_sums(asked.model, asked.x, asked.y)
+        loss, accuracy = private_figures(sums, self.evaluation_noise, asked.draw)
+        return {"loss": loss, "accuracy": accuracy, EXAMPLES: 1, **account}
 
     def mode(self, job: Job) -> str:
         """How per-sample gradients are found: what measured fastest for the batch size."""

@@ -193,6 +193,8 @@ def check_protection(terms: Terms, scenario: Scenario, kind: str) -> None:
     counted = accounted(scenario)
     if product != "figures" and not (kind == ALONE and counted):
         check_plugins(scenario.plugins, product)
+    elif kind == MessageType.EVALUATE and plugin_of(terms.plugins).evaluates:
+        return  # the owner's ε counts these figures
     elif terms.plugins or counted:
         names = ", ".join(spec.name for spec in terms.plugins or scenario.plugins)
         raise Refused(

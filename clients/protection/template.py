@@ -28,6 +28,7 @@ action = "refuse"
 # name = "dp"
 # epsilon = 2.0
 # budget = 8.0
+# evaluation-noise = 20.0   # allows `evaluate`, if it is among `messages`: each one spends ε too
 """
 
 

@@ -67,7 +67,9 @@ class Terms:
     )
     rounds_per_day: int = key(100, "how often one kind of message is answered in 24 hours")
     evaluation_noise: float = key(
-        5.0, "noise on the figures of `evaluate`, in samples: standard deviation × count"
+        5.0,
+        "noise on the figures of `evaluate`, in samples: standard deviation × count; beside dp, "
+        "its own evaluation-noise decides",
     )
     tell_loss: bool = key(
         False, "true: the exact mean training loss leaves beside an update; no plugin protects it"
