@@ -335,6 +335,19 @@ class RunFolder:
         found: dict[str, dict[str, Any]] = read_json(self.verified_file, {})
         return found
 
+    @property
+    def card_file(self) -> Path:
+        return self.path / "dp-card.json"
+
+    def write_card(self, card: Mapping[str, Any]) -> None:
+        """What the ε of this run is about."""
+        write_text(self.card_file, json.dumps(dict(card), indent=1) + "\n")
+
+    def card(self) -> dict[str, Any]:
+        """The same; empty when no ε is claimed."""
+        found: dict[str, Any] = read_json(self.card_file, {})
+        return found
+
     def below(self, *parts: str) -> "RunFolder":
         """A run folder inside this one: a variant, a cell of an audit, a start of a round."""
         steps = [inside(step) for part in parts for step in part.split("/")]

@@ -79,8 +79,10 @@ def judge(
     progress: Progress = go_on,
 ) -> None:
     """Put what attacks found into a variant's result; `gates` are the scenario's by default."""
+    from fedpriv.simulations.dp.card import written_card
     from fedpriv.simulations.judging.judge import judged  # pandas, when training is over
 
+    written_card(place)
     gates = gates_of(scenario.gate) if gates is None else gates
     place.write_gates(map(str, gates))
     found = judged(

@@ -104,13 +104,15 @@ def noise_for(
             f"{MOST:g}, so that nothing reaches {epsilon:g}. Raise epsilon or delta."
         )
     try:
-        found = get_noise_multiplier(
-            target_epsilon=epsilon,
-            target_delta=delta,
-            sample_rate=rate,
-            steps=steps,
-            accountant=accountant,
-        )
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Optimal order")
+            found = get_noise_multiplier(
+                target_epsilon=epsilon,
+                target_delta=delta,
+                sample_rate=rate,
+                steps=steps,
+                accountant=accountant,
+            )
     except ValueError as error:
         raise BadOption(f"dp: no noise reaches epsilon = {epsilon}: {error}.") from error
     return float(found)

@@ -103,11 +103,13 @@ def claim(
 ) -> None:
     """Compute the ε of noise, sampling and steps, and what explains a claim below it."""
     from fedpriv.runfolder import RunFolder
+    from fedpriv.simulations.dp.card import written_card
     from fedpriv.simulations.dp.checks import folder_checked, paper_checked
 
     if folder is not None:
         verdict = folder_checked(folder, epsilon)
         RunFolder(folder).write_verified("claim", finite(verdict.plain()))
+        written_card(RunFolder(folder))
     else:
         facts: dict[str, Any] = {
             "clip": clip,
@@ -134,7 +136,7 @@ def claim(
 
 @app.command("run")
 def run(
-    scenario: Annotated[str, typer.Argument(help="A built-in name or a TOML file.")],
+    scenario: Annotated[str, typer.Argument(help="A built-in name, a TOML file, or a run folder.")],
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Override: training.lr=0.1. Repeatable.")
     ] = None,

@@ -3,6 +3,7 @@
 `exact` gives two numbers: ε lies between them. The other functions are what people use.
 """
 
+import logging
 import math
 import warnings
 from collections.abc import Callable, Mapping
@@ -104,6 +105,7 @@ def rdp(account: Account) -> float:
     """Rényi DP (arXiv 1702.07476, 1908.10530)."""
     import dp_accounting
 
+    logging.getLogger("absl").setLevel(logging.ERROR)  # it warns of each order that it leaves out
     orders = [1 + x / 10 for x in range(1, 100)] + list(range(11, 512))
     accountant = dp_accounting.rdp.RdpAccountant(orders)
     event: dp_accounting.DpEvent = dp_accounting.GaussianDpEvent(account.multiplier)

@@ -17,7 +17,7 @@ from fedpriv.scenario import Scenario, from_tables, merged
 from fedpriv.scenario.binding import kebab
 from fedpriv.scenario.built import dataset_of, first_state, model_of
 from fedpriv.simulations.dp import canaries, client_canaries, watching, worst_case
-from fedpriv.simulations.dp.checks import account_of
+from fedpriv.simulations.dp.accounts import account_of
 from fedpriv.state import State, difference
 from fedpriv.strategies.catalogue import STRATEGIES, row_of
 

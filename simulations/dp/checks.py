@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from fedpriv.clients.catalogue import calibrated
-from fedpriv.clients.job import own_split
 from fedpriv.errors import BadInput, BadOption
 from fedpriv.runfolder import RunFolder
-from fedpriv.scenario import Scenario, parsed_setting
+from fedpriv.scenario import parsed_setting
 from fedpriv.scenario.binding import kebab
-from fedpriv.scenario.built import shares_of
 from fedpriv.simulations.dp.accounting import Account
+from fedpriv.simulations.dp.accounts import account_of, claimed_in, span_of
 from fedpriv.simulations.dp.examine import Tell, examined
 from fedpriv.simulations.dp.findings import Claim, Examination
 from fedpriv.simulations.dp.on_paper import Verdict, checked
@@ -91,39 +89,13 @@ def folder_checked(folder: Path, epsilon: float | None) -> Verdict:
     """The verdict on the ε that a run with `dp` reports, or on a given one."""
     place = RunFolder(folder)
     scenario, rounds = place.scenario(), place.rounds()
-    reported = rounds[-1].get("train-epsilon") if rounds else None
-    value = epsilon if epsilon is not None else reported
+    value = epsilon if epsilon is not None else claimed_in(rounds)
     if value is None:
         raise BadInput(f"'{folder}' reports no ε; give --epsilon.")
     account = account_of(scenario, len(rounds))
     return checked(
-        Claim(float(value), account.delta, "sample"), account, epochs=scenario.training.local_epochs
-    )
-
-
-def account_of(scenario: Scenario, rounds: int) -> Account:
-    """The account of the smallest client of a scenario with dp, or a plugin with its options."""
-    named = {
-        one.name: one
-        for one in scenario.plugins
-        if one.name == "dp" or "noise-multiplier" in map(kebab, one.options)
-    }
-    spec = next(iter(named.values()), None)
-    if spec is None:
-        raise BadInput(f"Scenario '{scenario.name}' has no plugin 'dp', so that no ε is claimed.")
-    options = {kebab(key): value for key, value in calibrated(spec, scenario).items()}
-    clip = float(options.get("max-grad-norm", 1.0))
-    shares = (torch.from_numpy(share) for share in shares_of(scenario))
-    fewest = min(len(own_split(scenario, share)[0]) for share in shares)
-    turns = max(1, round(rounds * scenario.federation.fraction))
-    if scenario.federation.strategy == "round-robin":
-        turns = -(-rounds // scenario.federation.clients)
-    return Account(
-        noise=float(options["noise-multiplier"]) * clip,
-        clip=clip,
-        rate=min(1.0, scenario.training.batch_size / fewest),
-        steps=scenario.training.steps_for(fewest),
-        rounds=turns,
-        delta=float(options.get("delta", 1e-5)),
-        sampling="poisson",
+        Claim(float(value), account.delta, "sample"),
+        account,
+        epochs=scenario.training.local_epochs,
+        span=span_of(scenario, len(rounds)),
     )

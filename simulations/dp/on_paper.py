@@ -115,10 +115,17 @@ class Verdict:
 
 
 def checked(
-    claim: Claim, account: Account, sensitivity: float | None = None, epochs: int | None = None
+    claim: Claim,
+    account: Account,
+    sensitivity: float | None = None,
+    epochs: int | None = None,
+    span: tuple[float, float] | None = None,
 ) -> Verdict:
-    """The account's ε beside the formulas people use, and what explains a claim below it."""
-    low, high = exact(account)
+    """The account's ε beside the formulas people use, and what explains a claim below it.
+
+    `span` is where ε lies if the account is not known exactly.
+    """
+    low, high = span or exact(account)
     formulas = {name: formula(account) for name, formula in FORMULAS.items()}
     explained: tuple[str, ...] = ()
     by = ""

@@ -24,6 +24,7 @@ from fedpriv.scenario import Scenario, read
 from fedpriv.scenario.built import dataset_of, model_of
 from fedpriv.simulations.dp import watching
 from fedpriv.simulations.dp.accounting import exact
+from fedpriv.simulations.dp.accounts import account_of, claimed_in
 from fedpriv.simulations.dp.audits import Scores, audit_of, noiseless
 from fedpriv.simulations.dp.bounds import (
     gaussian_epsilon,
@@ -31,7 +32,7 @@ from fedpriv.simulations.dp.bounds import (
     moment_shift,
     why_not_gaussian,
 )
-from fedpriv.simulations.dp.checks import account_of
+from fedpriv.simulations.dp.card import written_card
 from fedpriv.simulations.dp.examine import Tell
 from fedpriv.simulations.dp.findings import FALSE_REFUTATION, Bound, Claim, Examination, Finding
 from fedpriv.simulations.dp.one_run import Guesses, one_run, one_run_fdp
@@ -78,9 +79,14 @@ def run_checked(
     folder: Path | None = None,
     tell: Tell = lambda line: None,
 ) -> Result:
-    """Train once with canaries, then judge every score that an attacker could make of it."""
+    """Train once with canaries, then judge every score that an attacker could make of it.
+
+    `name` is a scenario, or the folder of a run: then its scenario is trained again, and what was
+    found is written into that folder too.
+    """
     begun = time.monotonic()
-    plain = read(name, settings)
+    about = RunFolder(Path(name)) if Path(name).is_dir() else None
+    plain = read(str(about.scenario_file) if about else name, settings)
     audit = audit_of(plain, canaries, kind, unit)
     place = RunFolder(folder) if folder else new_folder(audit.scenario.name)
     trained(audit.scenario, place)
@@ -108,7 +114,9 @@ def run_checked(
         "places": places,
         "folder": str(place.path),
     }
-    place.write_verified("run", result.plain() | facts)
+    for one in (place, about) if about else (place,):
+        one.write_verified("run", result.plain() | facts)
+        written_card(one)
     return Result(result, facts)
 
 
@@ -136,7 +144,7 @@ def claim_of(
             )
         own = last.get("user-privacy", {}).get("delta", delta)
         return Claim(float(value), own if epsilon is None else delta, "client")
-    value = epsilon if epsilon is not None else last.get("train-epsilon")
+    value = epsilon if epsilon is not None else claimed_in(records)
     if value is None:
         account = account_of(plain, len(records))
         return Claim(exact(account)[1], account.delta, "sample")

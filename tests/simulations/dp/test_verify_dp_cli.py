@@ -4,12 +4,15 @@ import json
 import sys
 
 import pytest
+from rich.console import Console
 
 from fedpriv.report.about_epsilon import epsilon_section
 from fedpriv.report.reading import read_material
 from fedpriv.runfolder import RunFolder
-from fedpriv.scenario import from_tables
+from fedpriv.scenario import from_tables, read
 from fedpriv.simulations.cli import main
+from fedpriv.simulations.federation.progress import PlainLines
+from fedpriv.simulations.federation.run import simulate
 
 PLAIN = {"lr": 0.1, "batch-size": 64, "local-steps": 1}
 
@@ -42,6 +45,15 @@ def file(tmp_path, tiny):
     return write
 
 
+@pytest.fixture
+def of_run(file, tmp_path):
+    def train(**sections):
+        scenario = read(str(file(**sections)))
+        return simulate(scenario, RunFolder(tmp_path / "own"), PlainLines(Console(quiet=True)))
+
+    return train
+
+
 def test_a_flower_mod_with_a_small_sensitivity_is_refuted(verify):
     options = ("clipping_norm=1.0", "sensitivity=1e-4", "epsilon=10.0", "delta=1e-5")
     settings = [word for option in options for word in ("--set", option)]
@@ -57,23 +69,14 @@ def test_an_unknown_mechanism_is_bad_input(verify):
     assert verify("mechanism", "gausian", "--epsilon", 1)[0] == 2
 
 
-def test_the_claim_of_a_run_folder_is_checked_and_shown_on_its_page(verify, file, tmp_path):
-    dp = [{"name": "dp", "noise-multiplier": 1.0, "samples": 128}]
-    monkey = file(plugins=dp)
-    from rich.console import Console
-
-    from fedpriv.scenario import read
-    from fedpriv.simulations.federation.progress import PlainLines
-    from fedpriv.simulations.federation.run import simulate
-
-    folder = RunFolder(tmp_path / "R")
-    simulate(read(str(monkey)), folder, PlainLines(Console(quiet=True)))
+def test_the_claim_of_a_run_folder_is_checked_and_shown_on_its_page(verify, of_run):
+    folder = of_run(plugins=[{"name": "dp", "noise-multiplier": 1.0, "samples": 128}])
     code, found = verify("claim", folder.path)
     assert code == 0 and found["epsilon"]["low"] <= found["claimed"]["epsilon"]
     assert verify("claim", folder.path, "--epsilon", 0.01)[0] == 1
     (run,) = read_material([folder.path]).runs
     section = epsilon_section(run)
-    ((how, unit, neighbours, delta, claimed, least, _, answer),) = section.tables[0].rows
+    ((how, unit, neighbours, delta, claimed, least, _, answer),) = section.tables[-1].rows
     assert (how, unit, neighbours, delta, claimed) == (
         "on paper", "sample", "add-remove", "1e-05", "0.01",
     )  # fmt: skip
@@ -87,8 +90,17 @@ def test_a_run_with_canaries_has_a_control_and_ends_on_the_page(verify, file, tm
     places = found["places"]
     assert places["updates"]["sees"] and places["updates"]["control"] > 1
     assert places["updates"]["epsilon"] < found["claimed"]["epsilon"]
-    (run,) = read_material([tmp_path / "R"]).runs
-    assert len(epsilon_section(run).tables[0].rows) == len(places)
+    card, claims = epsilon_section(read_material([tmp_path / "R"]).runs[0]).tables
+    assert len(claims.rows) == len(places)
+    least = max(place["epsilon"] for place in places.values())
+    assert f"at least {least:.3g}" in dict(card.rows)["ε by canaries"].text
+
+
+def test_canaries_of_a_run_folder_end_on_the_card_of_that_folder(verify, tmp_path, of_run):
+    folder = of_run(plugins=[{"name": "dp", "noise-multiplier": 2.0, "samples": 128}])
+    verify("run", folder.path, "--canaries", 100, "--out", tmp_path / "C")
+    found = RunFolder(tmp_path / "C").verified()["run"]
+    assert folder.card()["empirical"]["epsilon-at-least"] == found["epsilon-at-least"]
 
 
 def test_an_attack_that_fails_its_control_decides_nothing(verify, file, tmp_path):
