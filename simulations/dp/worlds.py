@@ -65,15 +65,35 @@ def canary(buffers: bool = False) -> Update:
     return found
 
 
-def one_entry() -> Update:
+def one_entry(row: int = 2, column: int = 3) -> Update:
     """A direction of norm 1 that is a single weight, far from both ends.
 
     A mechanism that sends only the largest entries takes the first or the last ones of an update
     of zeros. An entry in the middle is among neither, so that it changes which entries are sent.
     """
     found = nothing()
-    found["weight"][2, 3] = 1.0
+    found["weight"][row, column] = 1.0
     return found
+
+
+def ramp(upwards: bool = True) -> Update:
+    """A direction of norm 1 whose entries all differ in size; the one of `one_entry` is least.
+
+    What a mechanism sends of it follows from the sizes and from no tie.
+    """
+    found = nothing()
+    size = sum(v.size for v in found.values())
+    first = int(np.flatnonzero(one_entry()["weight"])[0])
+    steps = np.roll(np.arange(size), first)
+    values = (steps if upwards else steps[::-1]) / np.linalg.norm(steps)
+    weight = found["weight"].size
+    found["weight"] = values[:weight].reshape(found["weight"].shape).astype(np.float32)
+    found["bias"] = values[weight:].astype(np.float32)
+    return found
+
+
+def minus(one: Update, other: Update) -> Update:
+    return {k: one[k] - other[k] for k in one}
 
 
 def times(update: Update, factor: float) -> Update:
@@ -105,6 +125,18 @@ def one_update(clip: float, unit: Unit, neighbours: Neighbours, zero: float) -> 
         replace(world, updates=(times(single, clip),)),
         single,
     )
+    if neighbours == "replace":
+        other, up, down = one_entry(1, 5), ramp(), ramp(upwards=False)
+        for name, own, instead in (
+            ("a canary in one entry, or in another", single, other),
+            ("entries of other sizes", up, down),
+        ):
+            yield _game(
+                name,
+                replace(world, updates=(times(instead, clip),)),
+                replace(world, updates=(times(own, clip),)),
+                minus(own, instead),
+            )
     behind = replace(world, start=times(direction, -clip))
     yield _game(
         "a model that lies opposite to the canary",
@@ -158,8 +190,8 @@ def many_updates(
     others = (still,) * (FEW if fixed else OTHERS)
     start = nothing()
 
-    def world(own: Update | None) -> World:
-        updates = others if own is None else (own, *others)
+    def world(own: Update | None, beside: tuple[Update, ...] = others) -> World:
+        updates = beside if own is None else (own, *beside)
         return World(start, updates, (COUNT,) * len(updates))
 
     absent = world(still if fixed else None)
@@ -170,6 +202,12 @@ def many_updates(
         replaced = world(times(direction, -clip * factor))
         quiet = replaced if neighbours == "replace" else absent
         yield _game(name, quiet, world(times(direction, clip * factor)), direction)
+    single, other = one_entry(), one_entry(1, 5)
+    busy = (times(ramp(), clip / 2),) * len(others)
+    for beside, name in ((others, "a canary in one entry"), (busy, "the same among busy others")):
+        gone = times(other, clip) if neighbours == "replace" else still if fixed else None
+        mine = minus(single, other) if neighbours == "replace" else single
+        yield _game(name, world(gone, beside), world(times(single, clip), beside), mine)
     loud = world(times(direction, clip))
     quiet = world(times(direction, -clip)) if neighbours == "replace" else absent
     yield Game("two rounds, the canary in the first", (quiet, absent), (loud, absent), direction)
