@@ -22,7 +22,7 @@ from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import dataset_of
 from fedpriv.simulations.judging.held import make_candidates, own_samples
 from fedpriv.simulations.judging.knowledge import noise_settings
-from fedpriv.simulations.judging.shadows import ShadowFederations
+from fedpriv.simulations.judging.shadows import shadow_federations
 from fedpriv.strategies.catalogue import row_of as strategy_row
 
 FACES = "olivetti"
@@ -116,8 +116,8 @@ def asked_about(scenario: Scenario, folder: RunFolder | None) -> Given:
 def shadows_of(scenario: Scenario, folder: RunFolder | None) -> Given:
     """Federations that the attacker trains on its own samples; see judging.shadows."""
     candidates = asked_about(scenario, folder).objects["candidates"]
-    own, place = own_samples(scenario), folder or RunFolder(Path())
-    return Given(objects={"shadows": ShadowFederations(scenario, place, candidates, own)})
+    place = folder or RunFolder(Path())
+    return Given(objects={"shadows": shadow_federations(scenario.text(), place, candidates)})
 
 
 CONDITIONS = {

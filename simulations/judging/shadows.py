@@ -9,6 +9,7 @@ import logging
 import math
 import shutil
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from fedpriv.attacks.inference.references import STATISTICS, References
 from fedpriv.attacks.inference.series import Series
 from fedpriv.data.dataset import Dataset
 from fedpriv.data.npz import write_npz
-from fedpriv.errors import BadObservation
+from fedpriv.errors import BadInput
 from fedpriv.evidence.candidates import Candidates
 from fedpriv.evidence.claims import Public
 from fedpriv.files import whole
@@ -30,6 +31,7 @@ from fedpriv.rng import generator, seed_of
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario, from_tables
 from fedpriv.scenario.built import dataset_of
+from fedpriv.simulations.judging.held import own_samples
 from fedpriv.state import State
 
 log = logging.getLogger(__name__)
@@ -54,7 +56,7 @@ class ShadowFederations:
         self, count: int, statistic: str, seen: Series, progress: Progress = go_on
     ) -> tuple[Candidates, References]:
         """The candidates, the population behind them, and what shadows say of both."""
-        about = self.asked(seen)
+        about = self.asked
         inside = halves(count, len(self.candidates), self.scenario.seed)
         told, values = Told(progress), []
         for number in range(count):
@@ -76,8 +78,12 @@ class ShadowFederations:
         parts = [Public(self.own.x[part], self.own.y[part]) for part in (order[:few], order[few:])]
         return parts[0], parts[1]
 
-    def asked(self, seen: Series) -> Candidates:
-        """The candidates and the population; each of its samples is compared with some client."""
+    @cached_property
+    def asked(self) -> Candidates:
+        """The candidates and the population; each of its samples is compared with some client.
+
+        It is made once: a series keeps what it computed of it.
+        """
         population, _ = self.split()
         clients = self.candidates.suspect.unique()
         suspect = clients[torch.arange(len(population.y)) % len(clients)]
@@ -186,10 +192,19 @@ def shadow_of(scenario: Scenario, data: Path, number: int, rounds: int) -> Scena
     return from_tables(tables)
 
 
+@lru_cache(maxsize=2)
+def shadow_federations(text: str, folder: RunFolder, candidates: Candidates) -> ShadowFederations:
+    """The same object for all attacks on a folder, so that they share what they compute."""
+    scenario = Scenario.of({"scenario": text})
+    own = own_samples(scenario)
+    check_own(own, dataset_of(scenario).classes)
+    return ShadowFederations(scenario, folder, candidates, own)
+
+
 def check_own(own: Public, classes: int) -> None:
-    """BadObservation for an attacker who has too few samples to train on."""
+    """BadInput for an attacker who has too few samples to train on."""
     if len(own.y) < 4 * classes:
-        raise BadObservation(
+        raise BadInput(
             f"The attacker has {len(own.y)} samples of its own, too few for shadow federations; "
             "set data.reserve."
         )

@@ -22,12 +22,12 @@ OVERFITTED = {
     "data": {
         "name": "synthetic",
         "reserve": 900,
-        "options": {"train": 1500, "test": 300, "size": 8, "classes": 10, "noise": 0.5},
+        "options": {"train": 1500, "test": 300, "size": 8, "classes": 10, "noise": 1.0},
     },
-    "model": {"name": "mlp", "hidden": [64]},
-    "training": {"lr": 0.1, "momentum": 0.9, "batch-size": 20},
+    "model": {"name": "mlp", "hidden": [128]},
+    "training": {"lr": 0.1, "momentum": 0.9, "batch-size": 40},
     "federation": {"clients": 3, "rounds": 60, "backend": "inline"},
-    "inference": {"candidates": 1200},
+    "inference": {"candidates": 800},
 }
 
 
@@ -85,7 +85,7 @@ def test_with_shuffled_membership_every_attack_is_chance(overfitted):
 def test_under_dp_with_an_epsilon_of_one_every_attack_is_chance(tmp_path):
     plugins = [{"name": "dp", "epsilon": 1.0, "max-grad-norm": 1.0}]
     tables = {**OVERFITTED, "plugins": plugins}
-    tables["federation"] = {**OVERFITTED["federation"], "rounds": 20}
+    tables["federation"] = {**OVERFITTED["federation"], "rounds": 8}
     scores, member, _ = attacked(tables, tmp_path / "dp", members_alone(tables))
     error = auc_error(0.5, int(member.sum()), int((~member).sum()))
     for name, each in scores.items():
@@ -93,7 +93,7 @@ def test_under_dp_with_an_epsilon_of_one_every_attack_is_chance(tmp_path):
 
 
 def test_members_are_found_in_sums_too(tmp_path):
-    tables = merged(OVERFITTED, {"federation": {"secagg": True, "rounds": 30}})
+    tables = merged(OVERFITTED, {"federation": {"secagg": True, "rounds": 20}})
     names = members_alone(tables)
     assert "fedmia" not in names  # which compares clients
     scores, member, _ = attacked(tables, tmp_path / "sum", names)
@@ -102,7 +102,7 @@ def test_members_are_found_in_sums_too(tmp_path):
 
 def test_shadow_federations_beat_the_loss_alone(tmp_path):
     names = ["member-loss", "lira", "lira-offline", "lira-pooled", "rmia", "member-calibrated"]
-    tables = merged(OVERFITTED, {"federation": {"rounds": 6}, "inference": {"candidates": 600}})
+    tables = merged(OVERFITTED, {"federation": {"rounds": 6}, "inference": {"candidates": 400}})
     scores, member, _ = attacked(tables, tmp_path / "shadows", names)
     found = {name: figures(each, member).auc for name, each in scores.items()}
     assert found["lira-pooled"] > found["member-loss"]
