@@ -14,6 +14,7 @@ from fedpriv.attacks.codes.masks import MaskOverlap, MaskReading, MaskSearch
 from fedpriv.attacks.inference.class_shares import ClassShares
 from fedpriv.attacks.inference.membership import by_model, by_norm, by_others, by_update, matched
 from fedpriv.attacks.inference.owners import OwnerByUpdate
+from fedpriv.attacks.inference.references import ByReferences
 from fedpriv.attacks.inversion.features import FeatureInversion
 from fedpriv.attacks.inversion.recipes import (
     exact,
@@ -70,6 +71,7 @@ class AttackRow(Entry[Attack]):
 _LBFGS = partial(inversion, optimiser="lbfgs", lr=1.0, init="patterned", patience=100)
 _on_codes = partial(AttackRow, sees="codes", by="curious party")
 _on_series = partial(AttackRow, whole=True, needs=("candidates",), claims="member")
+_on_shadows = partial(_on_series, needs=("candidates", "shadows"))
 _ADAM = partial(inversion, signed=True, schedule="steps", box=True, tv=1e-4, steps=4800)
 
 ATTACKS: Registry[Attack] = Registry(
@@ -244,6 +246,33 @@ ATTACKS: Registry[Attack] = Registry(
             "FedMIA",
             needs=("candidates", "several-clients"),
         ),
+        "lira": _on_shadows(
+            partial(ByReferences, rule="online"),
+            "likelihood ratio against shadow federations with and without the sample",
+            "LiRA",
+        ),
+        "lira-offline": _on_shadows(
+            partial(ByReferences, rule="offline"),
+            "chance of so high a value in shadow federations without the sample",
+            "LiRA",
+        ),
+        "lira-pooled": _on_shadows(
+            partial(ByReferences, rule="pooled"),
+            "likelihood ratio with few shadows: variances and shifts drawn to common ones",
+            "LiRA; Smyth 2004",
+        ),
+        "rmia": _on_shadows(
+            partial(ByReferences, rule="pairwise", statistic="confidence"),
+            "probability relative to shadows, compared with that of samples nobody has",
+            "RMIA",
+            sees="models",
+        ),
+        "member-calibrated": _on_shadows(
+            partial(ByReferences, rule="calibrated", statistic="confidence"),
+            "high logit under the last public model, beyond that in shadows without the sample",
+            "Watson 2022",
+            sees="models",
+        ),
         "owner-loss": _on_series(
             partial(OwnerByUpdate, signal="confidence"),
             "the client whose own model fits the sample best",
@@ -257,9 +286,15 @@ ATTACKS: Registry[Attack] = Registry(
             claims="owner",
             needs=("candidates", "several-clients"),
         ),
+        "owner-difference": _on_series(
+            partial(OwnerByUpdate, signal="difference"),
+            "the client whose updates the sample's gradient explains best",
+            claims="owner",
+            needs=("candidates", "several-clients"),
+        ),
         "class-shares": _on_series(
             ClassShares,
-            "for one local step: the last layer's update as a mixture of what each class gives",
+            "the last layer's updates, against shadow clients with known classes",
             "Decaf",
             claims="classes",
             needs=("own-samples",),

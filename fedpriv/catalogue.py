@@ -6,6 +6,7 @@ from fedpriv.codes.coders import Coder, conv_coder, mlp_coder
 from fedpriv.data import vision
 from fedpriv.data.dataset import Dataset
 from fedpriv.data.embedded import mnist_5k
+from fedpriv.data.npz import npz
 from fedpriv.data.signals import har
 from fedpriv.data.synthetic import synthetic
 from fedpriv.data.tabular import adult
@@ -62,6 +63,7 @@ DATASETS: Registry[Dataset] = Registry(
         ),
         "adult": Entry(adult, "census rows, 133 columns; sex and race", "Kohavi 1996; ARS"),
         "har": Entry(har, "activities of thirty persons, 6×128 signals", "Reyes-Ortiz 2015; RAN"),
+        "npz": Entry(npz, "samples of your own in an .npz file, with their clients"),
         "synthetic": Entry(synthetic, "made-up images, table or signals, for tests"),
     },
     gives=Dataset,

@@ -72,12 +72,6 @@ def mean_over(values: Tensor, known: Tensor | None = None) -> Tensor:
     return values.where(known, 0).sum(0) / known.sum(0).clamp_min(1)
 
 
-def suspects(seen: Series, about: Candidates) -> Tensor:
-    """(M,) the places of the suspected clients."""
-    table = {int(client): seen.column(int(client)) for client in about.suspect.unique()}
-    return torch.tensor([table[client] for client in about.suspect.tolist()])
-
-
 def signal_of(seen: Series, about: Candidates, name: str) -> Tensor:
     """(R, K, M) one of the signals that updates give, by name."""
     if name == "loss":
@@ -88,6 +82,15 @@ def signal_of(seen: Series, about: Candidates, name: str) -> Tensor:
     if name == "cosine":
         return cosine(products, squares, seen.sizes())
     return difference(products, squares, steps_of(seen))
+
+
+def own_signal(seen: Series, about: Candidates, name: str) -> Tensor:
+    """(M,) the signal of each candidate's own suspect, in the mean over rounds."""
+    if name == "loss":
+        return mean_over(-seen.suspects_losses(about))
+    if name == "confidence":
+        return mean_over(confidence(seen.suspects_losses(about)))
+    return mean_over(at(signal_of(seen, about, name), seen.suspects(about)))
 
 
 def steps_of(seen: Series) -> Tensor:
@@ -146,7 +149,7 @@ def by_norm(candidates: Candidates) -> Membership:
     """Members have small gradients under the models that were sent (Nasr et al. 2019)."""
 
     def score(seen: Series, about: Candidates) -> Tensor:
-        return -mean_over(at(seen.squares(about), suspects(seen, about)).clamp_min(TINY).log())
+        return -mean_over(at(seen.squares(about), seen.suspects(about)).clamp_min(TINY).log())
 
     return Membership(score, candidates)
 
@@ -159,7 +162,7 @@ def by_update(
     """What the suspect's own updates say of a candidate, averaged over rounds."""
 
     def score(seen: Series, about: Candidates) -> Tensor:
-        return mean_over(at(signal_of(seen, about, signal), suspects(seen, about)))
+        return own_signal(seen, about, signal)
 
     return Membership(score, candidates)
 
@@ -176,7 +179,7 @@ def by_others(
             raise BadObservation(
                 f"FedMIA compares a client with at least two others; {len(seen.nodes)} were seen."
             )
-        return against_others(signal_of(seen, about, signal), suspects(seen, about))
+        return against_others(signal_of(seen, about, signal), seen.suspects(about))
 
     return Membership(score, candidates)
 
@@ -188,7 +191,7 @@ def matched(candidates: Candidates) -> Membership:
     """
 
     def score(seen: Series, about: Candidates) -> Tensor:
-        who = suspects(seen, about)
+        who = seen.suspects(about)
         products, squares = at(seen.products(about), who), at(seen.squares(about), who)
         return products.nansum(0) * squares.nansum(0).clamp_min(TINY).rsqrt()
 

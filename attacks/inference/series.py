@@ -95,6 +95,29 @@ class Series:
 
         return self._once(("own", about), computed)
 
+    def suspects(self, about: Candidates) -> Tensor:
+        """(M,) the places of the suspected clients among the nodes."""
+        table = {int(client): self.column(int(client)) for client in about.suspect.unique()}
+        return torch.tensor([table[client] for client in about.suspect.tolist()])
+
+    def suspects_losses(self, about: Candidates) -> Tensor:
+        """(R, M) the loss under what a candidate's own suspect sent back; nan without it."""
+
+        def computed() -> Tensor:
+            if ("own", about) in self._known:
+                known = self._known["own", about]
+                places = self.suspects(about).expand(len(known), 1, -1)
+                return known.gather(1, places)[:, 0]
+            found = torch.full((len(self.rounds), len(about)), math.nan)
+            who = self.suspects(about)
+            for r, k, seen in self.places():
+                mine = (who == k).nonzero().flatten()
+                if len(mine):
+                    found[r, mine] = losses(self.model, seen.received, about.x[mine], about.y[mine])
+            return found
+
+        return self._once(("suspect", about), computed)
+
     def right(self, about: Candidates) -> Tensor:
         """(M,) whether the last public model has the candidate's label right."""
         return self._once(
@@ -168,7 +191,8 @@ def against(clients: Sequence[Observation], x: Tensor, y: Tensor) -> tuple[Tenso
     The clients were sent the same model. Layers that depend on a batch are in eval mode: a
     candidate stands alone. Gradients of linear layers stay outer products.
     """
-    victims = stack([replace(clients[0], mode="eval")])
+    alone = {"mode": "eval", "batch_size": 1, "local_steps": 1, "num_examples": 1}
+    victims = stack([replace(clients[0], **alone)])  # type: ignore[arg-type]
     deltas = [seen.delta for seen in clients]
     targets = {key: -torch.stack([delta[key] for delta in deltas]) for key in victims.weights}
     products, squares = [], []
@@ -182,7 +206,7 @@ def against(clients: Sequence[Observation], x: Tensor, y: Tensor) -> tuple[Tenso
 
 
 def chunk_of(victims: Victims) -> int:
-    return min(1024, victims.that_fit(MEMORY))
+    return min(256, victims.that_fit(MEMORY))  # more at once is slower: caches
 
 
 def product(values: Tensor | Outer, targets: Tensor) -> Tensor:

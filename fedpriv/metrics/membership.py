@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from scipy.stats import hypergeom
 from torch import Tensor
 
 from fedpriv.errors import BadInput
@@ -96,6 +97,19 @@ def exposure(rates: Sequence[float], ranks: Sequence[float], others: int) -> Exp
         advantage=max(0.0, best),
         **figures,
     )
+
+
+def chance_found(hits: int, members: int, others: int, most: float = USUAL) -> float:
+    """The chance that scores without meaning find so many members at this false-positive rate.
+
+    The rate itself is measured on the held-out samples, so that hits are not binomial. k of them
+    may be accused; at least `hits` members are found if and only if the first hits + k of all
+    samples hold that many members, which is hypergeometric: exact for any number of samples.
+    """
+    accused = math.floor(most * others)
+    if hits + accused > members + others:
+        return 0.0
+    return float(hypergeom.sf(hits - 1, members + others, members, hits + accused))
 
 
 def curve(rates: Sequence[float] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -66,6 +66,7 @@ def fitting(scenario: Scenario) -> list[str]:
         if (row := row_of(name)).sees == reply
         and row.by in ("curious server", "curious party")
         and not row.knows
+        and not row.whole
         and why_not(name, scenario, strict=True) is None
     ]
 

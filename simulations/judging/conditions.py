@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
@@ -21,6 +22,7 @@ from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import dataset_of
 from fedpriv.simulations.judging.held import make_candidates, own_samples
 from fedpriv.simulations.judging.knowledge import noise_settings
+from fedpriv.simulations.judging.shadows import shadow_federations
 from fedpriv.strategies.catalogue import row_of as strategy_row
 
 FACES = "olivetti"
@@ -111,6 +113,13 @@ def asked_about(scenario: Scenario, folder: RunFolder | None) -> Given:
     return Given(objects={"candidates": make_candidates(folder, scenario, folder.truth_of)})
 
 
+def shadows_of(scenario: Scenario, folder: RunFolder | None) -> Given:
+    """Federations that the attacker trains on its own samples; see judging.shadows."""
+    candidates = asked_about(scenario, folder).objects["candidates"]
+    place = folder or RunFolder(Path())
+    return Given(objects={"shadows": shadow_federations(scenario.text(), place, candidates)})
+
+
 CONDITIONS = {
     "candidates": Condition(
         "updates whose samples clients keep", shares_updates, asked_about, ("candidates",)
@@ -121,6 +130,7 @@ CONDITIONS = {
         lambda scenario, folder: Given(objects={"own": own_samples(scenario)}),
         ("own",),
     ),
+    "shadows": Condition("updates", shares_updates, shadows_of, ("shadows",)),
     "several-clients": Condition("updates of three or more clients, each seen", several_clients),
     "one-sample": Condition("updates of one sample", one_sample, in_evidence=True),
     "pictures": Condition("pictures", lambda scenario: dataset_of(scenario).is_image),
