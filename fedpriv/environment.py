@@ -2,8 +2,10 @@
 
 import os
 import platform
+import shlex
 import subprocess
 import sys
+import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,8 @@ def environment() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "packages": {name: found for name in PACKAGES if (found := _version(name))},
         "commit": _commit(),
-        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
     }
 
 

@@ -11,6 +11,8 @@ from scipy.stats import binomtest
 
 from fedpriv.errors import BadInput
 
+SHARE, LEVEL = 0.1, 0.95  # the claim "at most a tenth of the samples", and how sure it is
+
 
 def exact_interval(hits: int, victims: int, level: float = 0.95) -> tuple[float, float]:
     """(low, high): both sides together miss the true share with a chance of at most 1 - level."""

@@ -99,6 +99,7 @@ def settings_in(done: pd.DataFrame, what: Measure) -> pd.DataFrame:
                 "unaware": worst_in(unaware["leak"], what) if len(unaware) else math.nan,
                 "blind": part["blind"].median(),
                 "tested": bool(part["informed"].any()),
+                "victims": int(part["victims"].max()) if "victims" in part else 0,
             }
         )
     return pd.DataFrame(rows)

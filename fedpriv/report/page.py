@@ -11,7 +11,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from fedpriv.files import write_bytes
 from fedpriv.report.about_runs import all_scores, run_sections
 from fedpriv.report.about_summaries import summary_section
-from fedpriv.report.about_sweeps import sweep_sections
+from fedpriv.report.about_sweeps import measure_of, sweep_sections
 from fedpriv.report.blocks import Section
 from fedpriv.report.drawing import svg
 from fedpriv.report.first import First, first_of_runs, first_of_sweep
@@ -46,12 +46,12 @@ def page_of(material: Material, command: str = "") -> str:
     for grid in material.grids:
         sections += sweep_sections(grid, len(material.grids) > 1)
         verdict = verdict or verdict_of_sweep(grid)
-        first = first or first_of_sweep(grid)
+        first = first or first_of_sweep(grid, measure_of(grid))
     if material.runs:
         what = worst_measure(scores, whats)
         sections += run_sections(material.runs, scores, what, gates)
         verdict = verdict or verdict_of_runs(material.runs, scores, whats)
-        first = first or first_of_runs(material.runs, what)
+        first = first or first_of_runs(material.runs, what, verdict.light == "red")
     if material.summaries or material.pictures:
         sections.insert(0, summary_section(material))
     return _template().render(
@@ -68,6 +68,8 @@ def page_of(material: Material, command: str = "") -> str:
 
 
 def _title(material: Material) -> str:
+    if not material.grids and len(material.runs) == 1 and "outcome" in material.runs[0].audit:
+        return f"Audit of {material.runs[0].scenario.name}"
     names = [grid.name for grid in material.grids] + [run.name for run in material.runs]
     listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     return f"Privacy report: {listed}"

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from fedpriv.metrics.rates import SHARE, victims_for
 from fedpriv.report.about_sweeps import (
     finished,
     measure_of,
@@ -10,8 +11,9 @@ from fedpriv.report.about_sweeps import (
     worst_in,
 )
 from fedpriv.report.leakage import Measure, deciding
+from fedpriv.report.lights import Light, too_few
 from fedpriv.report.reading import Grid
-from fedpriv.report.verdict import Light, Verdict
+from fedpriv.report.verdict import Verdict
 
 
 def verdict_of_sweep(grid: Grid) -> Verdict:
@@ -30,16 +32,23 @@ def verdict_of_sweep(grid: Grid) -> Verdict:
     holds = defended[~defended["name"].isin(crossed)]
     whole = holds[~holds["name"].isin(untested)]
     sure = whole[whole["tested"]]
+    shown = sure[~sure["victims"].map(too_few)]
     light: Light = "red"
     if len(holds):
-        light = "green" if len(sure) else "amber" if len(whole) else "grey"
-    return Verdict(
-        light,
-        (
-            _counted(defended, len(sure), what, gates, len(holds) - len(whole)),
-            _best(done, bare, what),
-            _price(sure if len(sure) else whole, bare),
-        ),
+        light = "green" if len(shown) else "grey"
+    counted = _counted(defended, len(sure), what, gates, len(holds) - len(whole))
+    if len(sure) > len(shown):
+        counted += _few(sure["victims"])
+    return Verdict(light, (counted, _best(done, bare, what), _price(sure, bare)))
+
+
+def _few(victims: pd.Series) -> str:
+    """That a setting of which few victims were attacked may leak in the next one."""
+    number = int(victims.min())
+    counted = f"{number} victim{'s' if number > 1 else ''} a setting" if number else "an unknown n"
+    return (
+        f" That is no proof, with {counted}: {victims_for(SHARE)} victims without a hit are needed "
+        f"to say that at most {SHARE:.0%} of samples leak (95 % confidence)."
     )
 
 
@@ -93,7 +102,10 @@ def _best(done: pd.DataFrame, bare: pd.DataFrame, what: Measure) -> str:
 
 def _price(holds: pd.DataFrame, bare: pd.DataFrame) -> str:
     if holds.empty:
-        return "No setting holds, so there is no price to name."
+        return (
+            "No setting was shown to hold against an attacker who knows it, so there is no price "
+            "to name."
+        )
     best = holds.sort_values("accuracy", ascending=False, kind="stable").iloc[0]
     text = f"The setting that holds and costs least is {best['name']} with "
     text += f"{best['accuracy']:.1%} accuracy"

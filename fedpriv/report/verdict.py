@@ -1,25 +1,28 @@
-"""The answer at the top of a page: a traffic light and three sentences."""
+"""The answer at the top of a page: a light and a few sentences."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import pandas as pd
 
+from fedpriv.metrics.rates import SHARE, at_most, victims_for
+from fedpriv.report.kinds import kinds_in
 from fedpriv.report.leakage import Measure, Summary, summary
+from fedpriv.report.lights import (
+    OUTCOMES,
+    WORDS,
+    WORST_FIRST,
+    Light,
+    cut_short,
+    light_of,
+    too_few,
+    worst_of,
+)
 from fedpriv.report.reading import Run
 from fedpriv.tables import decisive
 
-Light = Literal["red", "amber", "green", "grey"]
-WORDS: dict[Light, str] = {
-    "red": "Leaks",
-    "amber": "Close to the bound",
-    "green": "Holds",
-    "grey": "Undecided",
-}
-OUTCOMES: dict[str, Light] = {"leaks": "red", "holds": "green", "undecided": "grey"}
-WORST_FIRST: tuple[Light, ...] = ("red", "grey", "amber", "green")
+LINES = 5  # federations of one page that its verdict names
 
 
 @dataclass(frozen=True)
@@ -34,33 +37,11 @@ class Verdict:
         return WORDS[self.light]
 
 
-def light_of(scores: pd.DataFrame, what: Measure | None) -> Light:
-    """Red when a victim is worse than the bound, amber within a quarter of it, grey unmeasured."""
-    numbers = summary(scores, what) if what is not None else None
-    if what is None or numbers is None or what.bound is None:
-        return "grey"
-    if numbers.over:
-        return "red"
-    if cut_short(scores):
-        return "grey"
-    return "amber" if what.near(numbers.worst) else "green"
-
-
-def worst_of(lights: Iterable[Light]) -> Light:
-    """The light of several gates: a leak first, then what is undecided."""
-    return min(lights, key=WORST_FIRST.index, default="grey")
-
-
 def worst_measure(scores: pd.DataFrame, whats: Sequence[Measure]) -> Measure | None:
     """The measure to show: of those that were measured the first with the worst light."""
     measured = [what for what in whats if what.measured(scores)]
     lights = [light_of(scores, what) for what in measured]
     return measured[lights.index(worst_of(lights))] if measured else None
-
-
-def cut_short(scores: pd.DataFrame) -> bool:
-    """Whether an attack was told to stop before it had finished."""
-    return "partial" in scores and bool(scores["partial"].astype(str).eq("True").any())
 
 
 def verdict_of_runs(runs: list[Run], scores: pd.DataFrame, whats: Sequence[Measure]) -> Verdict:
@@ -74,6 +55,8 @@ def verdict_of_runs(runs: list[Run], scores: pd.DataFrame, whats: Sequence[Measu
         return verdict_of_audit(runs[0])
     scores = decisive(scores)
     names = [run.name for run in runs if run.scenario.plugins]
+    if not names and not all(_same_federation(run, runs[0]) for run in runs):
+        return verdict_of_several(runs, scores, whats)
     defended = scores["run"].isin(names) if "run" in scores else pd.Series(dtype=bool)
     judged, others = (scores[defended], scores[~defended]) if defended.any() else (scores, None)
     what = worst_measure(judged, whats)
@@ -93,11 +76,38 @@ def verdict_of_runs(runs: list[Run], scores: pd.DataFrame, whats: Sequence[Measu
     return Verdict(light, (leak, _attackers(runs, judged, what), _cost(runs)))
 
 
+def verdict_of_several(runs: list[Run], scores: pd.DataFrame, whats: Sequence[Measure]) -> Verdict:
+    """A sentence for each federation, the worst first: what one leaks says nothing of another."""
+    found = [(run, _own_verdict(run, scores, whats)) for run in runs]
+    light = worst_of(one.light for _, one in found)
+    found.sort(key=lambda pair: WORST_FIRST.index(pair[1].light))
+    lines = [f"{run.name}: {' '.join(one.sentences)}" for run, one in found]
+    if len(lines) > LINES:
+        lines = [*lines[: LINES - 1], f"And {len(lines) - LINES + 1} more, in the table below."]
+    return Verdict(light, tuple(lines))
+
+
+def _own_verdict(run: Run, scores: pd.DataFrame, whats: Sequence[Measure]) -> Verdict:
+    """What one federation of several leaked, and how well it learned, in two sentences."""
+    own = scores[scores["run"] == run.name] if "run" in scores else scores
+    what = worst_measure(own, whats)
+    learned = f"{_reached(run)}." if run.accuracy is not None else "No round has ended yet."
+    if what is None:
+        kinds = list(kinds_in(own))
+        said = "; ".join(f"{kind.claim}: {kind.figures} ({kind.beside})" for kind in kinds)
+        light = worst_of([*(kind.light for kind in kinds), *(["grey"] if run.doubts else [])])
+        return Verdict(light, (f"{said or 'nothing was attacked here'}.", *run.doubts, learned))
+    lights = [light_of(own, one) for one in whats]
+    light = worst_of([*lights, "grey"] if run.doubts else lights)
+    return Verdict(light, (_leak(own, what, False), *run.doubts, learned))
+
+
 def verdict_of_audit(run: Run) -> Verdict:
     """What an audit found, in its own words: its verdict, what a server could do, what to do."""
     found = run.audit
     light = OUTCOMES[found["outcome"]]
-    said = (found["sentence"], found["possible"]["sentence"], found["advice"])
+    sentence = str(found["sentence"]).removeprefix(f"{WORDS[light]}: ")
+    said = (sentence[:1].upper() + sentence[1:], found["possible"]["sentence"], found["advice"])
     return Verdict(light, tuple(text for text in said if text))
 
 
@@ -142,7 +152,20 @@ def _leak(scores: pd.DataFrame, what: Measure, several: bool) -> str:
         f"{_who(scores)} got {numbers.over} of {numbers.victims} samples "
         f"{side} {what.shown(what.bound)} (95 % interval "
         f"{numbers.share_low:.0%} to {numbers.share_high:.0%}); {reached}"
-        f"{_beside_blind(numbers, what)}."
+        f"{_beside_blind(numbers, what)}.{_bounded(numbers)}"
+    )
+
+
+def _bounded(numbers: Summary) -> str:
+    """What no hit says about all samples; nothing where there is a hit."""
+    if numbers.over:
+        return ""
+    most = f" So at most {at_most(0, numbers.victims):.0%} of all samples can (95 % confidence)"
+    if not too_few(numbers.victims):
+        return f"{most}."
+    return (
+        f"{most}: too few were attacked. {victims_for(SHARE)} without a hit are needed for "
+        f"{SHARE:.0%}."
     )
 
 
@@ -183,18 +206,22 @@ def _attackers(runs: list[Run], scores: pd.DataFrame, what: Measure) -> str:
     )
 
 
-def _reached(run: Run) -> str:
+def _reached(run: Run, who: str = "The federation") -> str:
     done, wanted = len(run.rounds), run.scenario.federation.rounds
     rounds = f"{done} of {wanted} rounds" if done != wanted else f"{done} rounds"
     rounds = "one round" if done == wanted == 1 else rounds
-    return f"The federation reached {run.accuracy:.1%} accuracy in {rounds}"
+    return f"{who} reached {run.accuracy:.1%} accuracy in {rounds}"
 
 
 def _is_plain(run: Run, defended: Run) -> bool:
     """Whether a run is the same federation without a defence."""
-    ours, theirs = run.scenario, defended.scenario
-    return not ours.plugins and all(
-        getattr(ours, part) == getattr(theirs, part)
+    return not run.scenario.plugins and _same_federation(run, defended)
+
+
+def _same_federation(one: Run, other: Run) -> bool:
+    """Whether two runs differ in their defence and attacks alone."""
+    return all(
+        getattr(one.scenario, part) == getattr(other.scenario, part)
         for part in ("data", "model", "training", "federation", "representation")
     )
 
@@ -205,15 +232,15 @@ def _cost(runs: list[Run]) -> str:
     if not trained:
         return "No round has ended yet."
     defended = [run for run in trained if run.scenario.plugins]
+    best = max(defended or trained, key=lambda run: run.accuracy or 0)
+    who = best.name if len(runs) > 1 else "The federation"
     if not defended:
-        best = max(trained, key=lambda run: run.accuracy or 0)
-        return f"{_reached(best)}."
-    best = max(defended, key=lambda run: run.accuracy or 0)
+        return f"{_reached(best, who)}."
     plain = next((run for run in trained if _is_plain(run, best)), None)
     if plain is None:
         return (
-            f"{_reached(best)}; what the defence cost is not known, because the same without a "
-            "defence is not on this page."
+            f"{_reached(best, who)}; what the defence cost is not known, because the same without "
+            "a defence is not on this page."
         )
     points = 100 * ((best.accuracy or 0) - (plain.accuracy or 0))
     change = "cost" if points < 0 else "gained"

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from fedpriv.catalogue import METRICS
-from fedpriv.metrics.rates import at_most
+from fedpriv.metrics.rates import LEVEL, at_most
 from fedpriv.simulations.audit.ladder import Tried, cheapest, largest_epsilon
-from fedpriv.simulations.judging.outcome import LEVEL, Outcome, Word
+from fedpriv.simulations.judging.outcome import Outcome, Word
 
 
 def sentence(word: Word, found: Sequence[Outcome], doubts: Sequence[str]) -> str:

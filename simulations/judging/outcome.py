@@ -12,13 +12,19 @@ from typing import Any, Literal
 
 from fedpriv.catalogue import METRICS
 from fedpriv.metrics.gates import Gate
-from fedpriv.metrics.rates import at_least, at_most, exact_interval, victims_for
+from fedpriv.metrics.rates import (
+    LEVEL,
+    SHARE,
+    at_least,
+    at_most,
+    exact_interval,
+    victims_for,
+)
 from fedpriv.simulations.judging.gate import counted
 from fedpriv.simulations.judging.scoring import BLIND
 from fedpriv.tables import Row
 
 Word = Literal["leaks", "holds", "undecided"]
-SHARE, LEVEL = 0.1, 0.95  # the claim "at most a tenth of the samples", and how sure it is
 BADLY = "it was attacked badly"
 Z = 1.645  # of the normal distribution, one side, 95 %
 

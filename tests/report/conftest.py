@@ -17,9 +17,9 @@ MakeRun = Callable[..., RunFolder]
 
 @pytest.fixture
 def make_run(tmp_path: Path) -> MakeRun:
-    """A finished run: three rounds, two attacks on three clients, PSNR as given."""
+    """A finished run: three rounds, two attacks on each client, PSNR as given."""
 
-    def make(name: str = "plain", psnr: float = 30.0, **tables: Any) -> RunFolder:
+    def make(name: str = "plain", psnr: float = 30.0, clients: int = 3, **tables: Any) -> RunFolder:
         folder = RunFolder(tmp_path / name)
         attacks = [{"name": "dlg"}]
         folder.start(
@@ -32,11 +32,11 @@ def make_run(tmp_path: Path) -> MakeRun:
         rows = []
         for attack in ("dlg", "adam+cosine"):
             for number in (1, 3):
-                for node in range(3):
-                    value = psnr - node - (attack != "dlg")
+                for node in range(clients):
+                    value = psnr - min(node, 2) - (attack != "dlg")
                     row = {"run": name, "round": number, "node": node, "attack": attack}
                     rows.append(row | {"psnr": value, "ssim": value / 40, "victim": node})
-                    x = torch.full((1, 1, 1, 6, 6), 0.3 * node)
+                    x = torch.full((1, 1, 1, 6, 6), 0.3 * min(node, 2))
                     guess = {"labels": torch.zeros(1, 1), "loss": torch.zeros(1)}
                     found = Reconstruction(x=x + 0.05, names=(f"{number}-{node}",), **guess)
                     found.save(folder.claim_file(attack, f"{number}-{node}"))

@@ -14,7 +14,9 @@ from fedpriv.scenario import from_tables
 from fedpriv.sweepfolder import SweepFolder
 
 
-def sweep(folder: Path, leaks: dict[tuple[str, float, str], float], seeds: int = 1) -> Path:
+def sweep(
+    folder: Path, leaks: dict[tuple[str, float, str], float], seeds: int = 1, victims: int = 29
+) -> Path:
     """A sweep folder; `leaks` maps defence, value and attack to the best PSNR."""
     place = SweepFolder(folder)
     place.begin(from_tables({"name": "s"}), resume=False)
@@ -30,6 +32,7 @@ def sweep(folder: Path, leaks: dict[tuple[str, float, str], float], seeds: int =
             "psnr": leak - 2,
             "psnr-worst": leak,
             "relative-error": 10 ** (-leak / 20),
+            "victims": victims,
             "m": math.inf if defence == "none" else 1 / value,
             "region": "red",
         }
@@ -49,13 +52,20 @@ NONE = {("none", 0.0, "dlg"): 35.0}
     ("leaks", "light"),
     [
         ({("spn", 0.1, "dlg"): 8.0, ("spn", 0.1, "spn-aware"): 25.0}, "red"),
-        ({("noise", 0.1, "dlg"): 8.0}, "amber"),  # nobody who knows it has tried
+        ({("noise", 0.1, "dlg"): 8.0}, "grey"),  # nobody who knows it has tried
         ({("dp", 0.1, "dlg"): 8.0, ("dp", 0.1, "noise-aware"): 9.0}, "green"),
     ],
 )
 def test_only_who_was_attacked_knowingly_is_green(tmp_path, leaks, light):
     (grid,) = read_material([sweep(tmp_path / "s", NONE | leaks)]).grids
     assert verdict_of_sweep(grid).light == light
+
+
+def test_a_few_victims_are_no_proof(tmp_path):
+    leaks = NONE | {("dp", 0.1, "dlg"): 8.0, ("dp", 0.1, "noise-aware"): 9.0}
+    (grid,) = read_material([sweep(tmp_path / "s", leaks, victims=3)]).grids
+    found = verdict_of_sweep(grid)
+    assert found.light == "grey" and "no proof, with 3 victims a setting" in found.sentences[0]
 
 
 def test_the_answer_names_the_cheapest_that_holds(tmp_path):

@@ -1,0 +1,152 @@
+"""What was found by kind of claim: a card each for samples, labels, attributes, owners, members."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from fedpriv.catalogue import METRICS
+from fedpriv.metrics.rates import LEVEL, at_least, at_most
+from fedpriv.report.leakage import Measure, measures, summary
+from fedpriv.report.lights import OUTCOMES, WORDS, WORST_FIRST, Light, light_of
+from fedpriv.report.reading import Run
+from fedpriv.tables import decisive
+
+FPR = 0.01  # the share of outsiders that an attacker on members may accuse
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of claim: its light and word, how many samples were hit, and a blind guess."""
+
+    claim: str
+    light: Light
+    word: str
+    figures: str
+    beside: str = ""
+
+
+def kinds_of_audit(found: Mapping[str, Any]) -> list[Kind]:
+    """The kinds that an audit judged, then those that nobody tested here."""
+    judged = [_of_question(one) for one in found["questions"]]
+    known = {one.claim for one in judged}
+    states: dict[str, set[str]] = {}
+    for line in found["coverage"]:
+        states.setdefault(line["claim"], set()).add(line["state"])
+    others = [
+        Kind(claim, "grey", "Tested" if "tested" in found else "Not tested", _why(found))
+        for claim, found in states.items()
+        if claim not in known and found != {"does not apply"}
+    ]
+    return in_order([*judged, *others])
+
+
+def in_order(kinds: Sequence[Kind]) -> list[Kind]:
+    """As the catalogue of metrics has them: samples first."""
+    known = list(dict.fromkeys(METRICS.build(name).of for name in METRICS))
+    return sorted(kinds, key=lambda kind: known.index(kind.claim) if kind.claim in known else 99)
+
+
+def _why(states: set[str]) -> str:
+    return "no bound decides it; the figures are below" if "tested" in states else "see below"
+
+
+def _of_question(one: Mapping[str, Any]) -> Kind:
+    metric = METRICS.build(one["metric"])
+    light = OUTCOMES[one["word"]]
+    if one["bound"] is None:
+        figures = f"{one['hits']} of {one['victims']} right ({one['low']:.0%}–{one['high']:.0%})"
+        blind = "" if one["blind"] is None else f"a blind guess: {one['blind']:.0%}"
+        return Kind(one["claim"], light, WORDS[light], figures, blind)
+    side = "above" if metric.leaks == "high" else "below"
+    bound = f"{side} {metric.shown(one['bound'])} {metric.said or one['metric']}"
+    figures = f"{one['hits']} of {one['victims']} {bound} ({one['low']:.0%}–{one['high']:.0%})"
+    beside = f"worst {metric.shown(one['worst'])}, blind {metric.shown(one['blind'])}"
+    return Kind(one["claim"], light, WORDS[light], figures, beside)
+
+
+def kinds_of_runs(runs: Sequence[Run]) -> list[Kind]:
+    """The worst run of each kind of claim that was scored."""
+    found: dict[str, Kind] = {}
+    for run in runs:
+        named = f"{run.name}: " if len(runs) > 1 else ""
+        for kind in kinds_in(decisive(run.scores), run.gates, named):
+            known = found.get(kind.claim)
+            if known is None or _order(kind) < _order(known):
+                found[kind.claim] = kind
+    return in_order(list(found.values()))
+
+
+def _order(kind: Kind) -> int:
+    return WORST_FIRST.index(kind.light)
+
+
+def kinds_in(scores: pd.DataFrame, gates: Sequence[Any] = (), named: str = "") -> Iterator[Kind]:
+    """A kind for the first metric of each that decides something."""
+    seen: set[str] = set()
+    for what in measures(scores, gates) if len(scores) else ():
+        claim = what.metric.of
+        if claim in seen:
+            continue
+        if what.bound is not None:
+            kind = _of_values(scores, what, named)
+        elif what.metric.margin is not None:
+            kind = _of_hits(scores, what, what.metric.margin, named)
+        elif claim == "member" and what.metric.leaks == "high":
+            kind = _of_members(scores, what, named)
+        else:
+            continue
+        seen.add(claim)
+        yield kind
+
+
+def _of_values(scores: pd.DataFrame, what: Measure, named: str) -> Kind:
+    numbers = summary(scores, what)
+    assert numbers is not None  # `measures` gives only what was measured
+    light = light_of(scores, what)
+    side = "above" if what.high else "below"
+    figures = f"{named}{numbers.over} of {numbers.victims} {side} {what.shown(what.bound)}"
+    beside = f"worst {what.shown(numbers.worst)} {what.word}, blind {what.shown(numbers.blind)}"
+    return Kind(what.metric.of, light, WORDS[light], figures, beside)
+
+
+def _of_hits(scores: pd.DataFrame, what: Measure, margin: float, named: str) -> Kind:
+    """By the attack that is right most often; the level is shared among the attacks."""
+    best, level = _best(scores, what)
+    hits, count = int((best[what.name] > 0.5).sum()), len(best)
+    blind = float(best[what.blind].mean()) if what.blind in best else None
+    light: Light = "grey"
+    limit = 1.0 if blind is None else blind + margin
+    if limit < 1:  # else a blind guess is right nearly always
+        if at_least(hits, count, level) > limit:
+            light = "red"
+        elif at_most(hits, count, level) <= limit:
+            light = "green"
+    beside = "" if blind is None else f"a blind guess: {blind:.0%}"
+    figures = f"{named}{hits} of {count} {what.word}"
+    return Kind(what.metric.of, light, WORDS[light], figures, beside)
+
+
+def _of_members(scores: pd.DataFrame, what: Measure, named: str) -> Kind:
+    """Leaks when more members are found than outsiders can be accused of, both sides at worst.
+
+    The threshold comes from a finite number of outsiders, so that the rate of false accusations
+    has an interval of its own. Few hits are no proof that nobody can be found.
+    """
+    best, level = _best(scores, what)
+    hits, count = int((best[what.name] > 0.5).sum()), len(best)
+    others = int(best["others"].iloc[0]) if "others" in best else 0
+    limit = at_most(int(FPR * others), others, level) if others else 1.0
+    light: Light = "red" if at_least(hits, count, level) > limit else "grey"
+    beside = f"a blind guess: {FPR:.0%} (at most {limit:.1%}, from {others} outsiders)"
+    figures = f"{named}{hits} of {count} {what.word}"
+    return Kind(what.metric.of, light, WORDS[light], figures, beside)
+
+
+def _best(scores: pd.DataFrame, what: Measure) -> tuple[pd.DataFrame, float]:
+    """The rows of the attack that is right most often, and the level that is each attack's."""
+    known = scores[scores[what.name].notna()]
+    groups = [rows for _, rows in known.groupby("attack", sort=False)]
+    best = max(groups, key=lambda rows: float(rows[what.name].mean()))
+    return best, 1 - (1 - LEVEL) / len(groups)

@@ -1,0 +1,107 @@
+"""The first screen: what a reader who does not scroll learns, and that it is so."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from fedpriv.metrics.images import psnr
+from fedpriv.report.first import attackers, audit_of, first_of_runs
+from fedpriv.report.gallery import picture_uri
+from fedpriv.report.kinds import kinds_in
+from fedpriv.report.ladder import STEPS, ladder, pixels_of
+from fedpriv.report.leakage import measure
+from fedpriv.report.page import page_of
+from fedpriv.report.reading import read_material
+
+
+@pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32)])
+@pytest.mark.parametrize("kind", ["drawn", "grey", "black"])
+def test_a_step_of_the_ladder_has_the_psnr_that_it_says(shape, kind):
+    drawn = np.random.default_rng(3).random(shape).round()
+    pixels = {"drawn": drawn, "grey": np.full(shape, 0.5), "black": np.zeros(shape)}[kind]
+    found = ladder(picture_uri(pixels), 20.0)
+    assert [word for word, _ in found.parts[1:]] == [
+        f"{step} dB" + (" (bound)" if step == 20 else "") for step in STEPS
+    ]
+    original = torch.from_numpy(pixels_of(found.parts[0][1]))[None]
+    for step, (_, uri) in zip(STEPS, found.parts[1:], strict=True):
+        noisy = torch.from_numpy(pixels_of(uri))[None]
+        assert float(psnr(noisy, original)) == pytest.approx(step, abs=0.1)
+
+
+def test_every_kind_of_claim_has_its_card(make_run):
+    folder = make_run(psnr=30.0, clients=40)
+    rows = folder.scores()
+    rows["label-hit"], rows["label-hit-blind"] = 1.0, 0.1
+    rows["traced-hit"], rows["traced-hit-blind"] = 0.0, 0.1
+    rows["attribute-hit"], rows["attribute-hit-blind"] = 1.0, 0.95  # majority: nothing to learn
+    folder.write_scores(rows.to_dict("records"))
+    found = {kind.claim: kind for kind in kinds_in(folder.scores())}
+    assert [found[name].light for name in ("sample", "labels", "owner")] == ["red", "red", "green"]
+    assert found["attribute"].light == "grey"
+    assert found["labels"].figures == "80 of 80 labels recovered"
+    assert found["labels"].beside == "a blind guess: 10%"
+    text = page_of(read_material([folder.path]))
+    for claim, light in (("sample", "red"), ("labels", "red"), ("owner", "green")):
+        assert re.search(rf'<li class="{light}"><p class="claim">.*?{claim}</p>', text, re.DOTALL)
+
+
+@pytest.mark.parametrize(("hits", "light"), [(11, "grey"), (40, "red")])
+def test_a_threshold_from_few_outsiders_is_not_exact(make_run, hits, light):
+    """11 of 500 at a rate that 500 outsiders show to be 1 % is no finding: it may be 2 %."""
+    folder = make_run()
+    about = {"run": "plain", "round": 1, "node": 0, "attack": "member-loss", "claim": "member"}
+    rows = [about | {"victim": i, "member-hit": float(i < hits), "others": 500} for i in range(500)]
+    folder.write_scores(rows)
+    (kind,) = kinds_in(folder.scores())
+    assert (kind.claim, kind.light) == ("member", light)
+
+
+def test_a_card_names_the_run_where_there_are_several(make_run):
+    quiet = make_run("quiet", psnr=12.0, federation={"rounds": 5})
+    runs = read_material([make_run("loud").path, quiet.path]).runs
+    first = first_of_runs(runs, measure("psnr"), leaks=True)
+    assert [kind.figures for kind in first.kinds] == ["loud: 3 of 3 above 20.0 dB"]
+    assert "loud" in first.picture.caption
+    assert attackers(runs)[0] == "sample: curious server, dlg of loud (3 samples)"
+
+
+def test_what_one_federation_leaks_is_not_said_of_another(make_run):
+    """The accuracy of a federation stands in its own sentence, and what nobody attacked is said."""
+    trained = make_run("trained", federation={"rounds": 3})
+    trained.scores_file.unlink()
+    folder = make_run("leaky", federation={"rounds": 4})
+    text = page_of(read_material([trained.path, folder.path]))
+    assert 'class="verdict red"' in text
+    assert re.search(r"leaky: A curious server got 3 of 3 .* in 3 of 4 rounds\.</p>", text)
+    assert "trained: nothing was attacked here. The federation reached 90.0% accuracy" in text
+    assert "<li>trained: nothing was attacked</li>" in text
+
+
+@pytest.mark.parametrize(
+    ("typed", "audit"),
+    [
+        ("fedpriv run demo --out x", "fedpriv audit demo --minutes 10"),
+        (
+            "fedpriv sweep my.toml --profile small --resume --set training.lr=1",
+            "fedpriv audit my.toml --profile small --set training.lr=1 --minutes 10",
+        ),
+        ("fedpriv run --set seed=3 'my file.toml'", "fedpriv audit 'my file.toml' --set seed=3 "),
+        ("pytest -q", "fedpriv audit named --minutes 10"),
+        ("", "fedpriv audit named --minutes 10"),
+        ("fedpriv run 'torn", "fedpriv audit named --minutes 10"),
+    ],
+)
+def test_the_next_command_is_about_what_was_typed(typed, audit):
+    assert audit_of({"command": typed}, "named").startswith(audit)
+
+
+def test_a_run_without_pictures_has_a_first_screen(make_run):
+    folder = make_run()
+    rows = folder.scores().assign(psnr=math.nan, ssim=math.nan).to_dict("records")
+    folder.write_scores([row | {"relative-error": 0.1} for row in rows])
+    first = first_of_runs(read_material([folder.path]).runs, measure("relative-error"))
+    assert first.tested and first.command.startswith("fedpriv audit plain")
