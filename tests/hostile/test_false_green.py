@@ -1,4 +1,4 @@
-"""Ways to make an audit green for a federation that leaks; each of them was tried, and must fail."""
+"""Ways to make an audit green for a federation that leaks; each was tried and must fail."""
 
 import math
 from dataclasses import dataclass, replace
