@@ -43,9 +43,8 @@ from fedpriv.simulations.audit.work import planned
 from fedpriv.simulations.federation.exposure import Starts, exposed
 from fedpriv.simulations.judging.attacking import Recording
 from fedpriv.simulations.judging.conditions import row_of
-from fedpriv.simulations.judging.gate import counted
 from fedpriv.simulations.judging.judge import judge_of, scores_of
-from fedpriv.simulations.judging.outcome import LEVEL, SHARE, victim_of
+from fedpriv.simulations.judging.outcome import LEVEL, SHARE, outcomes
 from fedpriv.simulations.judging.recordings import of_run
 from fedpriv.simulations.judging.scoring import BLIND
 from fedpriv.simulations.judging.sums import put_together
@@ -184,16 +183,20 @@ def attacked(
         found.seconds += 0.0 if isinstance(done, Exception) else done.seconds
         found.rows += scored(probe, task.method, scenario, means)
     for probe in probes:
-        few(probe, found)
+        few(probe, found, means.gates)
     return found
 
 
-def few(probe: Probe, found: Found) -> None:
+def few(probe: Probe, found: Found, gates: Sequence[Gate]) -> None:
     """Note a cell without a planted client, or with fewer victims than a bound needs."""
-    rows = [row for row in counted(found.rows) if row.get("run") == probe.cell.name]
-    victims, needed = len({victim_of(row) for row in rows}), victims_for(SHARE, LEVEL)
-    if victims < needed:
-        found.lacks(probe.cell, "all", f"{victims} samples were attacked, {needed} are needed")
+    rows = [row for row in found.rows if row.get("run") == probe.cell.name]
+    needed = victims_for(SHARE, LEVEL)
+    decided = outcomes(gates, rows)
+    attacked = {one.claim: one.victims for one in decided if one.bound is not None}
+    for claim, victims in (attacked if decided else {"sample": 0}).items():
+        if victims < needed:
+            why = f"{victims} samples were attacked, {needed} are needed"
+            found.lacks(probe.cell, f"all on the {claim}", why)
     if not probe.planted:
         found.lacks(probe.cell, "all", "no planted client says how good a guess is")
 

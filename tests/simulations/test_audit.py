@@ -69,7 +69,8 @@ def test_an_undefended_federation_leaks_as_it_is_configured(bare):
     scores = RunFolder(bare.place).scores()
     own = scores[scores["configured"]]
     assert set(own["batch"]) == {"4, as configured"}
-    assert question["victims"] == len(own[["node", "victim"]].drop_duplicates())
+    drawn = own[own["psnr"].notna()]  # others say who was in, or what a client holds
+    assert question["victims"] == len(drawn[["node", "victim"]].drop_duplicates())
     assert load(bare.place).verdict.light == "red"
     page = (bare.place / "report.html").read_text("utf-8")
     assert "The federation as configured" in page and "What was tested, and what was not" in page
@@ -80,14 +81,34 @@ def test_what_a_server_could_ask_for_is_a_table_of_its_own(bare):
     assert found["outcome"] == "leaks" and "A client's terms can forbid" in found["sentence"]
     scores = RunFolder(bare.place).scores()
     asked = scores[~scores["configured"].astype(bool)]
-    assert {str(batch) for batch in asked["batch"]} <= {"1", "8"} and len(asked)
+    honest = asked[asked["by"] == "curious server"]
+    assert {str(batch) for batch in honest["batch"]} <= {"1", "8"} and len(honest)
+
+
+def test_servers_that_change_the_model_are_a_table_of_their_own(bare):
+    found = bare.found["malicious"]
+    assert found["outcome"] == "leaks" and found["sentence"].startswith("A server that changes")
+    scores = RunFolder(bare.place).scores()
+    read = scores[scores["by"] == "malicious server"]
+    assert "4, imprint" in set(read["batch"]) and not read["configured"].any()
+
+
+def test_a_guard_is_judged_by_the_servers_that_it_is_against(tmp_path):
+    guarded = merged(BARE, {"plugins": [{"name": "guard"}]})
+    found = audit(from_tables(guarded), RunFolder(tmp_path / "A"), work=1, fail_if=PSNR)
+    assert "imprint" in found["malicious"]["turned-away"]
+    scores = RunFolder(tmp_path / "A").scores()
+    through = scores[scores["by"] == "malicious server"]
+    assert through["configured"].all()  # whoever gets through decides the verdict
+    assert "no attack knows" not in found["sentence"]
 
 
 def test_coverage_says_what_was_tested_and_what_was_not(bare):
     lines = {(one["threat"], one["claim"]): one for one in bare.found["coverage"]}
     assert lines["curious server, sees updates", "sample"]["state"] == "tested"
-    malicious = lines["malicious server, sees updates", "sample"]
-    assert malicious["state"] == "not tested" and "fedpriv run" in malicious["command"]
+    assert lines["malicious server, sees updates", "sample"]["state"] == "tested"
+    models = lines["curious server, sees models", "member"]
+    assert models["state"] == "not tested" and "fedpriv run" in models["command"]
     knowing = lines["curious server who knows pruning, sees updates", "sample"]
     assert knowing["state"] == "does not apply" and knowing["why"]
     assert all(one["nist"] for one in lines.values())

@@ -97,7 +97,7 @@ def test_fewer_steps_fewer_victims_and_no_planted_client_are_missing(tmp_path):
     cut = missing(60_000)
     assert "of its 200 steps" in cut["quick"] and "of its 1800 steps" in cut["strongest"]
     found = Found()
-    few(replace(probe, planted=()), found)
+    few(replace(probe, planted=()), found, [])
     assert [one["why"].split()[0] for one in found.missing] == ["0", "no"]
 
 
@@ -105,5 +105,14 @@ def test_a_cell_with_victims_and_planted_clients_enough_lacks_nothing(tmp_path):
     means = means_in(tmp_path)
     probe = exposed_cell(FOUR, Cell(1), RunFolder(tmp_path / "cell"), means)
     found = Found(rows=rows([12.0] * 32, run=probe.cell.name))
-    few(probe, found)
+    few(probe, found, [])
     assert found.missing == []
+
+
+def test_answers_about_membership_do_not_count_as_samples_that_were_attacked(tmp_path):
+    probe = exposed_cell(FOUR, Cell(1), RunFolder(tmp_path / "cell"), means_in(tmp_path))
+    drawn = rows([12.0] * 8, run=probe.cell.name)
+    others = [{**row, "victim": 100 + i, "psnr": None} for i, row in enumerate(4 * drawn)]
+    found = Found(rows=[*drawn, *others])
+    few(probe, found, [])
+    assert [one["why"] for one in found.missing] == ["8 samples were attacked, 29 are needed"]
