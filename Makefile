@@ -33,7 +33,7 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(MAKE) --no-print-directory build/types
-	cd build/types && ../../$(BIN)/mypy --config-file ../../pyproject.toml
+	cd build/types && ../../$(BIN)/mypy --config-file ../../pyproject.toml --cache-dir ../../.mypy_cache
 	cd build/types && ../../$(BIN)/lint-imports --config ../../pyproject.toml
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
 

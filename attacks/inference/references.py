@@ -125,7 +125,8 @@ def offline(found: References, seen: Tensor) -> Tensor:
     """−log of the chance of so high a value where the candidate was out (LiRA eq. 4)."""
     target = seen[: found.inside.shape[1]].double()
     mean, squares, count = found.moments(~found.inside)
-    return -log_ndtr(-(target - mean) / spread_of(squares, count))
+    found_out: Tensor = -log_ndtr(-(target - mean) / spread_of(squares, count))
+    return found_out
 
 
 def calibrated(found: References, seen: Tensor) -> Tensor:
@@ -164,12 +165,13 @@ def moderated(squares: Tensor, degrees: Tensor) -> Tensor:
         raise BadObservation("Two shadow federations give no spread; train four or more.")
     own = (squares / degrees).clamp_min(FLAT**2)
     logs = own.log() - torch.special.digamma(degrees / 2) + (degrees / 2).log()
-    centre = logs.mean()
+    centre: Tensor = logs.mean()
     excess = float((logs.var() - torch.special.polygamma(1, degrees / 2).mean()).clamp_min(0))
     prior = 2 * inverse_trigamma(excess) if excess > 0 else math.inf
     if math.isinf(prior):
         return centre.exp().expand_as(own)
-    common = (centre + torch.special.digamma(torch.tensor(prior / 2)) - math.log(prior / 2)).exp()
+    shift = float(torch.special.digamma(torch.tensor(prior / 2))) - math.log(prior / 2)
+    common = (centre + shift).exp()
     return (prior * common + squares) / (prior + degrees)
 
 

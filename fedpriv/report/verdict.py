@@ -95,7 +95,7 @@ def _own_verdict(run: Run, scores: pd.DataFrame, whats: Sequence[Measure]) -> Ve
     if what is None:
         kinds = list(kinds_in(own))
         said = "; ".join(f"{kind.claim}: {kind.figures} ({kind.beside})" for kind in kinds)
-        light = worst_of([*(kind.light for kind in kinds), *(["grey"] if run.doubts else [])])
+        light = worst_of([*(kind.light for kind in kinds), *(("grey",) if run.doubts else ())])
         return Verdict(light, (f"{said or 'nothing was attacked here'}.", *run.doubts, learned))
     lights = [light_of(own, one) for one in whats]
     light = worst_of([*lights, "grey"] if run.doubts else lights)

@@ -5,12 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fedpriv.metrics.rates import victims_for
+from fedpriv.metrics.rates import LEVEL, SHARE, victims_for
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.sections import Malicious
 from fedpriv.simulations.federation.exposure import one_more_round
 from fedpriv.simulations.judging.attacking import folder_name
-from fedpriv.simulations.judging.outcome import LEVEL, SHARE
 
 BATCHES = (1, 4, 8)  # what a server could make clients do: one step on so many samples
 PLANTED = 6  # samples of planted clients, at the least

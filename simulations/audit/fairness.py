@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 from scipy import stats
 
 from fedpriv.metrics.gates import Gate
+from fedpriv.metrics.rates import LEVEL
 from fedpriv.simulations.audit.shrinking import ENDING
 from fedpriv.simulations.judging.gate import counted
 from fedpriv.simulations.judging.outcome import (
     BADLY,
-    LEVEL,
     Outcome,
     at_best,
     gains_of,

@@ -12,7 +12,7 @@ from fedpriv.errors import FedprivError, WorkFailed
 from fedpriv.evidence.truth import Truth
 from fedpriv.evidence.victims import slots_of
 from fedpriv.metrics.gates import Gate
-from fedpriv.metrics.rates import victims_for
+from fedpriv.metrics.rates import LEVEL, SHARE, victims_for
 from fedpriv.progress import Progress, go_on
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
@@ -44,7 +44,7 @@ from fedpriv.simulations.federation.exposure import Starts, exposed
 from fedpriv.simulations.judging.attacking import Recording
 from fedpriv.simulations.judging.conditions import row_of
 from fedpriv.simulations.judging.judge import judge_of, scores_of
-from fedpriv.simulations.judging.outcome import LEVEL, SHARE, outcomes
+from fedpriv.simulations.judging.outcome import outcomes
 from fedpriv.simulations.judging.recordings import of_run
 from fedpriv.simulations.judging.scoring import BLIND
 from fedpriv.simulations.judging.sums import put_together

@@ -6,7 +6,7 @@ from typing import Any
 
 from fedpriv.errors import FedprivError
 from fedpriv.evidence.victims import slots_of
-from fedpriv.metrics.rates import victims_for
+from fedpriv.metrics.rates import LEVEL, SHARE, victims_for
 from fedpriv.runfolder import RunFolder
 from fedpriv.simulations.audit.battery import standing
 from fedpriv.simulations.audit.cells import (
@@ -25,7 +25,7 @@ from fedpriv.simulations.audit.work import calibrated, planned, units_of
 from fedpriv.simulations.federation.progress import PlainLines
 from fedpriv.simulations.federation.run import simulate
 from fedpriv.simulations.judging.findings import Finding, examined, findings_of
-from fedpriv.simulations.judging.outcome import LEVEL, SHARE, outcomes
+from fedpriv.simulations.judging.outcome import outcomes
 from fedpriv.simulations.judging.recordings import of_run
 from fedpriv.tables import Row
 

@@ -14,9 +14,9 @@ from scipy.stats import norm
 
 from fedpriv.catalogue import METRICS
 from fedpriv.metrics.membership import USUAL, Exposure, chance_found, exposure
-from fedpriv.metrics.rates import at_least, at_most, exact_interval
+from fedpriv.metrics.rates import LEVEL, at_least, at_most, exact_interval
 from fedpriv.rng import seed_of
-from fedpriv.simulations.judging.outcome import BADLY, LEVEL, Outcome, Word, by_rate
+from fedpriv.simulations.judging.outcome import BADLY, Outcome, Word, by_rate
 from fedpriv.simulations.judging.scoring import BLIND
 from fedpriv.tables import Row
 
