@@ -71,6 +71,25 @@ def fitting(scenario: Scenario) -> list[str]:
     ]
 
 
+def on_series(scenario: Scenario) -> list[Method]:
+    """The attacks that look at all rounds at once and have something to do here.
+
+    Behind secure aggregation no client's update is seen, and public models are what is left.
+    """
+    reply = strategy_row(scenario).reply
+    seen = {"models"} if scenario.federation.secagg else {reply, "models"}
+    plugins = {spec.name for spec in scenario.plugins}
+    return [
+        Method(name)
+        for name in ATTACKS
+        if (row := row_of(name)).whole
+        and reply == "update"
+        and row.sees in seen
+        and (not row.knows or plugins & set(row.knows))
+        and why_not(name, scenario, strict=True) is None
+    ]
+
+
 def readers(scenario: Scenario) -> list[Method]:
     """The attacks of malicious servers that have something to do here."""
     return [

@@ -20,7 +20,8 @@ FEW = 4  # at most so many clients answer where each of them has samples enough
 class Cell:
     """One round at one batch size; without a batch the scenario's own training, all its steps.
 
-    `server` is the malicious server that sends the model; without one it is an honest one.
+    Round 0 stands for all rounds of the training together. `server` is the malicious server that
+    sends the model; without one it is an honest one.
     """
 
     round: int
@@ -33,6 +34,8 @@ class Cell:
 
     @property
     def name(self) -> str:
+        if not self.round:
+            return "all-rounds"
         by = f"-{folder_name(self.server)}" if self.server else ""
         return f"round-{self.round}-batch-{self.batch or 'own'}{by}"
 

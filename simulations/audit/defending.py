@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from fedpriv.simulations.audit.cells import (
-    Cell,
-)
+from fedpriv.runfolder import RunFolder
+from fedpriv.simulations.audit.cells import Cell
 from fedpriv.simulations.audit.controls import controlled
 from fedpriv.simulations.audit.ladder import (
     Candidate,
@@ -13,9 +12,10 @@ from fedpriv.simulations.audit.ladder import (
     judged_defence,
     trained,
 )
+from fedpriv.simulations.audit.series import inferred_from, recorded
 from fedpriv.simulations.audit.stage import attacked
 from fedpriv.simulations.audit.state import Audit
-from fedpriv.simulations.judging.outcome import outcomes
+from fedpriv.simulations.judging.deciding import decided
 
 DEFENCES = 0.35  # the part of the units that defences have
 
@@ -35,17 +35,23 @@ def defences(work: Audit) -> None:
         place = work.folder.below("defences", candidate.name)
         found = attacked(candidate.scenario, [cell], place, work.means, each, enough=0)
         found = controlled(found, candidate.scenario, place, work.means)
-        one = judged_defence(candidate, found, work.gates, [one.name for one in work.means.own])
+        own = [attack.name for attack in work.means.own]
+        one = judged_defence(candidate, found, work.gates, own)
         if one.word == "holds":
-            one = replace(one, price=price_of(work, candidate))
+            price = price_of(work, candidate)
+            series = inferred_from(
+                candidate.scenario, training_of(work, candidate), work.means, each, work.rounds
+            )
+            one = judged_defence(candidate, found, work.gates, own, series)
+            one = replace(one, price=price)
         work.tried.append(one)
         work.tell(f"defence {one.name}: {one.word} {one.why}".rstrip())
 
 
 def leaking_cell(work: Audit) -> Cell | None:
     """The cell whose leak is worst: of those that were configured, else of those possible."""
-    for found, made in ((work.own, True), (work.possible, False)):
-        leaks = [one for one in outcomes(work.gates, found.rows) if one.word == "leaks"]
+    for found, made in ((work.own, True), (work.series, True), (work.possible, False)):
+        leaks = [one for one in decided(work.gates, found.rows) if one.word == "leaks"]
         if not leaks:
             continue
         worst = [
@@ -62,14 +68,22 @@ def leaking_cell(work: Audit) -> Cell | None:
     return None
 
 
+def training_of(work: Audit, candidate: Candidate, seed: int | None = None) -> RunFolder:
+    """Where the training of a defended federation is, with the scenario's seed or another."""
+    number = work.scenario.seed if seed is None else seed
+    return work.folder.below("defences", f"{candidate.name}-trained-{number}")
+
+
 def price_of(work: Audit, candidate: Candidate) -> Price:
     """Accuracy of a defence after the audit's rounds, with one more seed where time allows."""
     figures: list[tuple[float, float, float]] = []
     for seed in (work.scenario.seed, work.scenario.seed + 1):
         if figures and work.clock.left() < 4 * work.training * len(work.tried):
             break
-        place = work.folder.below("defences", f"{candidate.name}-trained-{seed}")
+        place = training_of(work, candidate, seed)
         chosen = replace(candidate.scenario, seed=seed)
+        if not figures:  # the first training is attacked as a whole, too
+            chosen = recorded(chosen, work.means.own)
         work.tell(f"training with {candidate.name}, seed {seed}, for its accuracy")
         one = trained(chosen, place, work.rounds, work.in_time, work.told)
         if one is None:

@@ -10,9 +10,10 @@ from fedpriv.metrics.gates import Gate
 from fedpriv.metrics.rates import at_least
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import dataset_of
-from fedpriv.simulations.audit.battery import fitting
+from fedpriv.simulations.audit.battery import fitting, on_series
 from fedpriv.simulations.judging.conditions import row_of
 from fedpriv.simulations.judging.gate import comparable, counted
+from fedpriv.simulations.judging.inferred import JUDGES
 from fedpriv.simulations.judging.outcome import number_in
 from fedpriv.tables import Row
 
@@ -58,11 +59,17 @@ def of_scores(
     rows: Iterable[Row],
     absent: Mapping[str, str],
     own: Sequence[str] = (),
+    trained: bool = True,
 ) -> list[str]:
-    """Scores that are no number, and kinds of claim without a score where no gate says which."""
+    """Scores that are no number, and kinds of claim without a score where no gate says which.
+
+    Without `trained` only single rounds are asked about, and not the training as a whole.
+    """
     rows = list(rows)
     odd = of_numbers(gates, rows)
-    return odd if gates else [*odd, *of_kinds(scenario, (*fitting(scenario), *own), rows, absent)]
+    whole = [method.name for method in on_series(scenario)] if trained else []
+    names = (*fitting(scenario), *whole, *own)
+    return odd if gates else [*odd, *of_kinds(scenario, names, rows, absent)]
 
 
 def of_kinds(
@@ -75,9 +82,12 @@ def of_kinds(
     """
     scores, found = counted(rows), []
     judged = {name: metric for name in METRICS if (metric := METRICS.build(name)).decides}
-    for kind in sorted(comparable(scenario, attacks) & {metric.of for metric in judged.values()}):
+    kinds = {metric.of for metric in judged.values()} | set(JUDGES)
+    for kind in sorted(comparable(scenario, attacks) & kinds):
         names = [name for name, metric in judged.items() if metric.of == kind]
         if any(number_in(row, name) is not None for row in scores for name in names):
+            continue
+        if any(row.get("claim") == kind for row in scores):
             continue
         why = "; ".join(f"{name}: {why}" for name, why in absent.items())
         found.append(f"nothing was scored about the {kind}" + (f" ({why})" if why else ""))

@@ -24,7 +24,8 @@ from fedpriv.simulations.audit.ladder import (
 from fedpriv.simulations.audit.malicious import promised
 from fedpriv.simulations.audit.stage import Found
 from fedpriv.simulations.audit.state import Audit
-from fedpriv.simulations.judging.outcome import Outcome, Word, outcomes, overall
+from fedpriv.simulations.judging.deciding import decided
+from fedpriv.simulations.judging.outcome import Outcome, Word, overall
 
 SCHEMA = "fedpriv-verdict-1"
 
@@ -37,6 +38,7 @@ def concluded(work: Audit) -> dict[str, Any]:
     configured = [
         *work.own.rows,
         *work.between.rows,
+        *work.series.rows,
         *(work.malicious.rows if guarded else ()),
     ]
     required = list(work.own.attacks) or ["round-1-batch-own"]
@@ -47,23 +49,24 @@ def concluded(work: Audit) -> dict[str, Any]:
         *doubting.of_missing(work.own.missing, [*required, *(m["cell"] for m in work.own.missing)]),
         *doubting.of_scores(work.scenario, work.gates, configured, work.own.absent, own),
         *of_fairness(work.gates, work.own.rows, work.own.controls),
+        *(f"{one['attack']} on {one['cell']}: {one['why']}" for one in work.series.missing),
         *(doubts_about(work.malicious, work) if guarded else ()),
     ]
-    decided = outcomes(work.gates, configured)
-    word = overall(decided, reasons)
-    asked_of = {one.claim for one in decided}
-    others = [one for one in outcomes((), configured) if one.claim not in asked_of]
-    asked = outcomes(work.gates, work.possible.rows)
+    questions = decided(work.gates, configured)
+    word = overall(questions, reasons)
+    asked_of = {one.claim for one in questions}
+    others = [one for one in decided((), configured) if one.claim not in asked_of]
+    asked = decided(work.gates, work.possible.rows)
     accuracy = rounds[-1].get("accuracy") if rounds else None
     best = cheapest(work.tried)
     found: dict[str, Any] = {
         "schema": SCHEMA,
         "outcome": word,
-        "sentence": sentence(word, decided, reasons) + besides(others),
+        "sentence": sentence(word, questions, reasons) + besides(others),
         "doubts": reasons,
-        "questions": [one.plain() for one in decided],
+        "questions": [one.plain() for one in questions],
         "besides": [one.plain() for one in others],
-        **counts(decided),
+        **counts(questions),
         "possible": server_could(work, asked),
         "malicious": server_did(work),
         "coverage": [
@@ -72,7 +75,7 @@ def concluded(work: Audit) -> dict[str, Any]:
                 work.scenario,
                 [*configured, *work.possible.rows, *work.malicious.rows],
                 own,
-                {**work.own.refused, **work.possible.refused, **work.malicious.refused},
+                refused_in(work),
                 work.own.absent,
             )
         ],
@@ -90,6 +93,7 @@ def concluded(work: Audit) -> dict[str, Any]:
         "missing": [
             *work.own.missing,
             *work.between.missing,
+            *work.series.missing,
             *work.possible.missing,
             *work.malicious.missing,
         ],
@@ -113,6 +117,12 @@ def concluded(work: Audit) -> dict[str, Any]:
     return found
 
 
+def refused_in(work: Audit) -> dict[str, str]:
+    """Who said that it cannot act here, and why."""
+    stages = (work.own, work.series, work.possible, work.malicious)
+    return {name: why for found in stages for name, why in found.refused.items()}
+
+
 def minutes_for(work: Audit) -> int:
     """How long the whole battery takes here; four times what was given where nobody knows."""
     given = work.clock.minutes or 10.0
@@ -131,7 +141,7 @@ def doubts_about(found: Found, work: Audit) -> list[str]:
 def server_did(work: Audit) -> dict[str, Any]:
     """The separate table of what malicious servers read, and whom clients turned away."""
     found = work.malicious
-    asked = outcomes(work.gates, found.rows)
+    asked = decided(work.gates, found.rows)
     word: Word = overall(asked, doubts_about(found, work))
     if found.turned_away and not found.rows and not found.missing:
         word = "holds"

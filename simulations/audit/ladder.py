@@ -20,7 +20,8 @@ from fedpriv.simulations.audit.fairness import of_fairness
 from fedpriv.simulations.audit.stage import Found
 from fedpriv.simulations.federation.progress import PlainLines
 from fedpriv.simulations.federation.run import simulate
-from fedpriv.simulations.judging.outcome import Outcome, Word, outcomes, overall
+from fedpriv.simulations.judging.deciding import decided
+from fedpriv.simulations.judging.outcome import Outcome, Word, overall
 
 Change = Mapping[str, Any]  # the tables in which a defended scenario differs
 
@@ -163,25 +164,34 @@ def epsilon_of(scenario: Scenario) -> float | None:
 
 
 def judged_defence(
-    candidate: Candidate, found: Found, gates: Sequence[Gate], own: Sequence[str] = ()
+    candidate: Candidate,
+    found: Found,
+    gates: Sequence[Gate],
+    own: Sequence[str] = (),
+    series: Found | None = None,
 ) -> Tried:
     """What the scores of a defended cell decide; whatever is missing leaves it undecided.
 
-    `own` are the attacks that the scenario names.
+    `own` are the attacks that the scenario names. `series` is what all rounds of the defended
+    training say; without it only the exposed round is judged.
     """
-    decided = tuple(outcomes(gates, found.rows))
+    rows = [*found.rows, *(series.rows if series else ())]
+    known = tuple(decided(gates, rows))
     doubts = doubting.of_knowledge(candidate.scenario, own)
-    doubts += [f"{one['attack']}: {one['why']}" for one in found.missing]
-    doubts += doubting.of_scores(candidate.scenario, gates, found.rows, found.absent, own)
+    missing = [*found.missing, *(series.missing if series else ())]
+    doubts += [f"{one['attack']}: {one['why']}" for one in missing]
+    doubts += doubting.of_scores(
+        candidate.scenario, gates, rows, found.absent, own, series is not None
+    )
     doubts += of_fairness(gates, found.rows, found.controls)
-    word = overall(decided, doubts)
-    why = "; ".join([*doubts, *(one.why for one in decided if one.why)][:3])
+    word = overall(known, doubts)
+    why = "; ".join([*doubts, *(one.why for one in known if one.word == "undecided")][:3])
     shown = "" if word == "leaks" else why
     return Tried(
         candidate.name,
         candidate.settings,
         word,
-        decided,
+        known,
         epsilon=candidate.epsilon,
         why=shown,
         sets=candidate.sets,

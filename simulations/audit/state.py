@@ -57,6 +57,7 @@ class Audit:
     training: float = 0.0  # computing seconds of the training itself
     own: Found = field(default_factory=Found)
     between: Found = field(default_factory=Found)  # configured too, but not required
+    series: Found = field(default_factory=Found)  # of all rounds of the training together
     possible: Found = field(default_factory=Found)
     malicious: Found = field(default_factory=Found)  # what servers read that change the model
     tried: list[Tried] = field(default_factory=list)

@@ -19,13 +19,14 @@ from fedpriv.simulations.audit.cells import (
 from fedpriv.simulations.audit.controls import controlled
 from fedpriv.simulations.audit.defending import defences
 from fedpriv.simulations.audit.malicious import promised, servers
+from fedpriv.simulations.audit.series import inferred_from, recorded
 from fedpriv.simulations.audit.stage import RACING, Found, attacked, exposed_cell
 from fedpriv.simulations.audit.state import Audit
 from fedpriv.simulations.audit.work import calibrated, planned, units_of
 from fedpriv.simulations.federation.progress import PlainLines
 from fedpriv.simulations.federation.run import simulate
+from fedpriv.simulations.judging.deciding import decided
 from fedpriv.simulations.judging.findings import Finding, examined, findings_of
-from fedpriv.simulations.judging.outcome import outcomes
 from fedpriv.simulations.judging.recordings import of_run
 from fedpriv.tables import Row
 
@@ -52,6 +53,8 @@ def of_updates(work: Audit, resume: bool) -> None:
     work.own = attacked(work.scenario, cells[:2], place, work.means, int(part * work.units))
     work.own = controlled(work.own, work.scenario, place, work.means)
     note(work, work.own)
+    work.series = inferred_from(work.scenario, work.folder, work.means, work.units, work.rounds)
+    note(work, work.series)
     if cells[2:]:
         units = int(BETWEEN * work.units)
         work.between = attacked(work.scenario, cells[2:], place, work.means, units, enough=1)
@@ -81,7 +84,7 @@ def train(work: Audit, resume: bool) -> None:
         return time.time() + float(record["seconds"]) <= deadline
 
     simulate(
-        work.scenario,
+        recorded(work.scenario, work.means.own),
         work.folder,
         PlainLines(work.console),
         resume=resume,
@@ -154,7 +157,7 @@ def forecast(work: Audit, cell: Cell) -> str:
 def note(work: Audit, found: Found) -> None:
     """Write a stage's scores beside the others, and show what they say."""
     write_scores(work)
-    for one in outcomes(work.gates, found.rows):
+    for one in decided(work.gates, found.rows):
         value = "–" if one.worst is None else f"{one.worst:.2f}"
         work.tell(
             f"{one.claim}: {one.word}, {one.hits} of {one.victims} samples, worst {one.metric} "
@@ -170,12 +173,13 @@ def write_scores(work: Audit) -> None:
     stages = (
         (work.own, True),
         (work.between, True),
+        (work.series, True),
         (work.possible, False),
         (work.malicious, promised(work.scenario)),
     )
     for found, configured in stages:
         for row in found.rows:
-            where = f"cells/{row['run']}"
+            where = f"cells/{row['run']}" if found is not work.series else "."
             rows.append(
                 {**row, "run": work.folder.path.name, "folder": where, "configured": configured}
             )
