@@ -30,17 +30,17 @@ from fedpriv.attacks.catalogue import ATTACKS
 from fedpriv.errors import FedprivError
 from fedpriv.evidence.claims import Reconstruction, claims_in
 from fedpriv.metrics.images import psnr
-from fedpriv.metrics.rates import at_most
+from fedpriv.metrics.rates import LEVEL, at_most
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario, from_tables, merged
 from fedpriv.scenario.binding import parameters
 from fedpriv.simulations.audit import audit
 from fedpriv.simulations.audit.battery import Method, built, fitting, racers
-from fedpriv.simulations.judging.outcome import LEVEL, outcomes, overall
+from fedpriv.simulations.judging.outcome import outcomes, overall
 from fedpriv.simulations.judging.recordings import of_run
 from fedpriv.tables import rows_in
 
-VICTIMS = 6  # clients whose updates single attacks see
+VICTIMS = 4  # clients whose updates single attacks see
 TIMES = 3  # as much time as the audit's best attack had
 LOUD = {"name": "loud", "plugins": [{"name": "noise", "scale": 10.0}]}  # the only defence tried
 BASE = {
@@ -50,17 +50,17 @@ BASE = {
     "defences": [LOUD],
 }
 FEDERATIONS: Mapping[str, tuple[int, dict[str, Any]]] = {  # units, and what differs
-    "dlnet-1": (300_000, {"data": {"name": "cifar100"}, "model": {"name": "dlnet"},
+    "dlnet-1": (60_000, {"data": {"name": "cifar100"}, "model": {"name": "dlnet"},
                           "training": {"batch-size": 1}}),
-    "dlnet-4": (200_000, {"data": {"name": "cifar10"}, "model": {"name": "dlnet"},
+    "dlnet-4": (60_000, {"data": {"name": "cifar10"}, "model": {"name": "dlnet"},
                           "training": {"batch-size": 4}}),
-    "lenet-4": (300_000, {"data": {"name": "mnist-5k"}, "model": {"name": "lenet"},
+    "lenet-4": (60_000, {"data": {"name": "mnist-5k"}, "model": {"name": "lenet"},
                           "training": {"batch-size": 4}}),
-    "mlp-8": (300_000, {"data": {"name": "mnist-5k"}, "model": {"name": "mlp"},
+    "mlp-8": (60_000, {"data": {"name": "mnist-5k"}, "model": {"name": "mlp"},
                         "training": {"batch-size": 8}}),
-    "lenet-2-steps-3": (200_000, {"data": {"name": "mnist-5k"}, "model": {"name": "lenet"},
+    "lenet-2-steps-3": (40_000, {"data": {"name": "mnist-5k"}, "model": {"name": "lenet"},
                                   "training": {"batch-size": 2, "local-steps": 3}}),
-    "resnet20-1": (40_000, {"data": {"name": "fashion-mnist"}, "model": {"name": "resnet20"},
+    "resnet20-1": (12_000, {"data": {"name": "fashion-mnist"}, "model": {"name": "resnet20"},
                             "training": {"batch-size": 1}}),
 }  # fmt: skip
 CELL = "round-1-batch-own"

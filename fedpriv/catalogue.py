@@ -141,6 +141,14 @@ METRICS: Registry[Metric] = Registry(
             "cosine of the face features of guess and original",
             "ARL table 1",
         ),
+        "nearest-of-100": Entry(
+            fixed(Metric(hit, "high", of="nearest", said="original the nearest of 100")),
+            "the original is nearer to the guess than 99 public samples; audits compute it",
+        ),
+        "class-recognised": Entry(
+            fixed(Metric(hit, "high", of="recognised", said="class recognised")),
+            "a classifier of public samples names the original's class; audits compute it",
+        ),
         "psnr-trained": Entry(
             fixed(Metric(psnr, "high", "dB", "trained", "PSNR as trained on", fits=pictures)),
             "PSNR against the image as the client trained on it",

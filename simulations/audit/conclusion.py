@@ -6,7 +6,7 @@ from typing import Any
 
 from fedpriv.catalogue import METRICS
 from fedpriv.metrics.rates import LEVEL, at_most
-from fedpriv.simulations.audit.ladder import Tried, cheapest, largest_epsilon
+from fedpriv.simulations.audit.ladder import Price, Tried, cheapest, largest_epsilon
 from fedpriv.simulations.judging.outcome import Outcome, Word
 
 
@@ -86,7 +86,7 @@ def advice(tried: Sequence[Tried], plain: float | None, cell: str) -> str:
         seeds = len(best.price.accuracy)
         text += (
             f": {best.price.mean:.1%} accuracy instead of {plain:.1%} "
-            f"({seeds} seed{'s' if seeds > 1 else ''})"
+            f"({seeds} seed{'s' if seeds > 1 else ''}{interval(best.price)})"
         )
         if best.price.seconds is not None:
             text += f", {best.price.seconds:.1f} × the computing time"
@@ -96,6 +96,13 @@ def advice(tried: Sequence[Tried], plain: float | None, cell: str) -> str:
     return text + (f". The largest ε that holds is {most:g}." if most is not None else ".")
 
 
+def interval(price: Price) -> str:
+    """The interval of an accuracy, in words."""
+    if price.low is None or price.high is None:
+        return ""
+    return f", 95 % interval {price.low:.1%} to {price.high:.1%}"
+
+
 def next_step(
     word: Word, best: Tried | None, named: str, minutes: int, folder: str
 ) -> dict[str, str]:
@@ -103,20 +110,21 @@ def next_step(
     if word == "undecided":
         what = "Give the audit the time that its battery takes; it goes on where it ended:"
         more = ["--minutes", str(minutes), "--resume", "--out", folder]
-        return {"what": what, "command": _audit(named, *more)}
+        return {"what": what, "command": command(named, *more)}
     if word == "holds":
         what = "Print it and sign it. Audit again when settings, model or data change:"
         return {"what": what, "command": shlex.join(["fedpriv", "report", folder, "--pdf"])}
     if best is None:
         what = "No defence was shown to hold. Give the audit more time for them:"
         more = ["--minutes", str(minutes), "--resume", "--out", folder]
-        return {"what": what, "command": _audit(named, *more)}
+        return {"what": what, "command": command(named, *more)}
     what = f"Take {best.settings}, and audit the federation with it:"
     sets = [part for one in best.sets for part in ("--set", one)]
-    return {"what": what, "command": _audit(named, *sets)}
+    return {"what": what, "command": command(named, *sets)}
 
 
-def _audit(named: str, *more: str) -> str:
+def command(named: str, *more: str) -> str:
+    """An audit as people type it."""
     return f"fedpriv audit {named} {shlex.join(more)}"
 
 

@@ -1,7 +1,7 @@
 """Coverage: which threat models and kinds of claim were tested, and how the others could be."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from fedpriv.attacks.catalogue import ATTACKS, AttackRow
@@ -21,9 +21,11 @@ NIST = {
     "features": "data reconstruction",
     "labels": "property inference",
     "attribute": "property inference",
+    "classes": "property inference",
     "owner": "membership inference (of a client)",
     "member": "membership inference",
 }
+OTHER = "data privacy attack"  # a kind of claim that somebody else added
 
 
 @dataclass(frozen=True)
@@ -42,38 +44,60 @@ class Line:
         return asdict(self)
 
 
-def threat_of(row: AttackRow) -> str:
+def threat_of(row: AttackRow, scenario: Scenario) -> str:
     """Who attacks, what it sees, and whether it knows the defence."""
     knows = f" who knows {' or '.join(row.knows)}" if row.knows else ""
-    return f"{row.by}{knows}, sees {plural(row.sees)}"
+    return f"{row.by}{knows}, sees {seen_by(row, scenario)}"
+
+
+def seen_by(row: AttackRow, scenario: Scenario) -> str:
+    """What an attacker sees: one message or all rounds, a client's own or a sum."""
+    if row.sees == "update":
+        one = "sum of updates" if scenario.federation.secagg else "update"
+        return f"the {one}s of all rounds" if row.whole else f"one {one}"
+    return "the models of all rounds" if row.sees == "models" else plural(row.sees)
 
 
 def plural(sees: str) -> str:
     return sees if sees.endswith("s") else f"{sees}s"
 
 
+@dataclass(frozen=True)
+class Tested:
+    """What an audit did: scores, and who could not act, lacked data or was cut short, and why."""
+
+    rows: Sequence[Row] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+    absent: Mapping[str, str] = field(default_factory=dict)
+    cut: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def done(self) -> set[str]:
+        """The attacks that were scored, without their options."""
+        return {str(row.get("attack", "")).partition(" ")[0] for row in self.rows}
+
+
 def coverage(
     scenario: Scenario,
-    rows: Iterable[Row],
+    tested: Tested,
     own: Sequence[str] = (),
-    refused: Mapping[str, str] | None = None,
-    absent: Mapping[str, str] | None = None,
+    named: str = "",
+    again: str = "",
 ) -> list[Line]:
     """A line for every threat model and kind of claim that rows of the catalogue stand for.
 
-    `refused` are attacks that said themselves that they cannot act here, and why;
-    `absent` those that lack public data.
+    `own` are the attacks that the scenario names. `named` is the scenario as people type it, and
+    `again` the command that gives the audit more time.
     """
-    done = {str(row.get("attack", "")).partition(" ")[0] for row in rows}  # without its options
     groups: dict[tuple[str, str], list[str]] = {}
     for name in dict.fromkeys((*ATTACKS, *own)):
         row = row_of(name)
         if not row.decides:
             continue
         for claim in claims_of(row):
-            groups.setdefault((threat_of(row), claim), []).append(name)
+            groups.setdefault((threat_of(row, scenario), claim), []).append(name)
     return [
-        line(scenario, *key, names, done, refused or {}, absent or {})
+        line(scenario, *key, names, tested, named or scenario.name, again)
         for key, names in groups.items()
     ]
 
@@ -90,26 +114,31 @@ def line(
     threat: str,
     claim: str,
     names: Sequence[str],
-    done: set[str],
-    refused: Mapping[str, str],
-    absent: Mapping[str, str],
+    tested: Tested,
+    named: str,
+    again: str,
 ) -> Line:
     """Tested, not tested, or why it does not apply."""
-    nist = NIST.get(claim, "")
+    nist, done = NIST.get(claim, OTHER), tested.done
+    label = {name: Method(name).label for name in names}
     said = [
-        f"{name}: {refused[Method(name).label]}" for name in names if Method(name).label in refused
+        f"{name}: {tested.refused[label[name]]}" for name in names if label[name] in tested.refused
     ]
-    tested = tuple(name for name in names if Method(name).label in done)
-    if tested:
-        return Line(threat, claim, nist, "tested", tested, "; ".join(said))
-    reasons = [refused.get(Method(name).label) or why_not_here(scenario, name) for name in names]
+    whole = tuple(n for n in names if label[n] in done and label[n] not in tested.cut)
+    if whole:
+        return Line(threat, claim, nist, "tested", whole, "; ".join(said))
+    cut = [name for name in names if label[name] in tested.cut]
+    if cut:
+        why = f"{cut[0]}: {tested.cut[label[cut[0]]]}"
+        return Line(threat, claim, nist, "not tested", tuple(names), why, again)
+    reasons = [tested.refused.get(label[name]) or why_not_here(scenario, name) for name in names]
     if all(reasons):
         return Line(threat, claim, nist, "does not apply", why=str(reasons[0]))
     name = names[reasons.index(None)]
-    command = f"fedpriv run {scenario.name} --set 'attacks=[{{name=\"{name}\"}}]'"
+    command = f"fedpriv run {named} --set 'attacks=[{{name=\"{name}\"}}]'"
     if row_of(name).by == "malicious server":
         command += " --set malicious.name=imprint"
-    why = absent.get(name, "it was not part of this audit")
+    why = tested.absent.get(name, "it was not part of this audit")
     return Line(threat, claim, nist, "not tested", tuple(names), why, command)
 
 
@@ -118,6 +147,8 @@ def why_not_here(scenario: Scenario, name: str) -> str | None:
     row, reply = row_of(name), strategy_row(scenario).reply
     if row.sees not in (reply, "models"):
         return f"clients share {plural(reply)}"
+    if row.whole and row.sees == "update" and scenario.federation.secagg:
+        return "no client's own updates are seen"
     plugins = {spec.name for spec in scenario.plugins}
     if row.knows and not plugins & set(row.knows):
         return "clients do not use what it knows"

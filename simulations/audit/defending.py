@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
+from fedpriv.metrics.rates import exact_interval
 from fedpriv.runfolder import RunFolder
+from fedpriv.scenario.built import dataset_of
 from fedpriv.simulations.audit.cells import Cell
 from fedpriv.simulations.audit.controls import controlled
 from fedpriv.simulations.audit.ladder import (
@@ -91,9 +93,15 @@ def price_of(work: Audit, candidate: Candidate) -> Price:
         figures.append(one)
     if not figures:
         return Price()
+    accuracies = tuple(accuracy for accuracy, _, _ in figures)
+    tests = len(dataset_of(work.scenario).y_test)
+    right = round(sum(accuracies) / len(accuracies) * tests)
+    low, high = exact_interval(right, tests)
     plain_bytes = sum(record.get("bytes-up", 0) for record in work.folder.rounds())
     return Price(
-        tuple(accuracy for accuracy, _, _ in figures),
+        accuracies,
         round(figures[0][1] / work.training, 3) if work.training else None,
         round(figures[0][2] / plain_bytes, 3) if plain_bytes else None,
+        low,
+        high,
     )

@@ -9,16 +9,18 @@ from fedpriv.simulations.audit import doubts as doubting
 from fedpriv.simulations.audit.conclusion import (
     advice,
     besides,
+    command,
     counts,
     malicious,
     next_step,
     possible,
     sentence,
 )
-from fedpriv.simulations.audit.coverage import coverage
+from fedpriv.simulations.audit.coverage import Line, Tested, coverage
 from fedpriv.simulations.audit.fairness import of_fairness
 from fedpriv.simulations.audit.ladder import (
     cheapest,
+    curve,
     largest_epsilon,
 )
 from fedpriv.simulations.audit.malicious import promised
@@ -26,6 +28,7 @@ from fedpriv.simulations.audit.stage import Found
 from fedpriv.simulations.audit.state import Audit
 from fedpriv.simulations.judging.deciding import decided
 from fedpriv.simulations.judging.outcome import Outcome, Word, overall
+from fedpriv.tables import Row
 
 SCHEMA = "fedpriv-verdict-1"
 
@@ -69,16 +72,7 @@ def concluded(work: Audit) -> dict[str, Any]:
         **counts(questions),
         "possible": server_could(work, asked),
         "malicious": server_did(work),
-        "coverage": [
-            line.plain()
-            for line in coverage(
-                work.scenario,
-                [*configured, *work.possible.rows, *work.malicious.rows],
-                own,
-                refused_in(work),
-                work.own.absent,
-            )
-        ],
+        "coverage": [line.plain() for line in covered(work, configured)],
         "races": {**work.own.races, **work.between.races, **work.possible.races},
         "gates": [str(gate) for gate in work.gates],
         "accuracy": accuracy,
@@ -88,6 +82,7 @@ def concluded(work: Audit) -> dict[str, Any]:
         "defended-cell": work.where,
         "cheapest": best.name if best else None,
         "largest-epsilon": largest_epsilon(work.tried),
+        "epsilon-curve": curve(work.tried),
         "advice": advice(work.tried, accuracy, work.where),
         "next": next_step(word, best, work.named, minutes_for(work), str(work.folder.path)),
         "missing": [
@@ -115,6 +110,26 @@ def concluded(work: Audit) -> dict[str, Any]:
     work.folder.write_verdict(found)
     found["report"] = str(write_report([work.folder.path]))
     return found
+
+
+def covered(work: Audit, configured: list[Row]) -> list[Line]:
+    """What was tested, and what was not."""
+    stages = (work.own, work.series, work.malicious)
+    cut = {str(one["attack"]): str(one["why"]) for found in stages for one in found.missing}
+    tested = Tested(
+        [*configured, *work.possible.rows, *work.malicious.rows],
+        refused_in(work),
+        work.own.absent,
+        cut,
+    )
+    own = [attack.name for attack in work.means.own]
+    return coverage(work.scenario, tested, own, work.named, longer(work))
+
+
+def longer(work: Audit) -> str:
+    """The command that gives an audit the time that it needs."""
+    more = ("--minutes", str(minutes_for(work)), "--resume", "--out", str(work.folder.path))
+    return command(work.named, *more)
 
 
 def refused_in(work: Audit) -> dict[str, str]:
@@ -145,11 +160,18 @@ def server_did(work: Audit) -> dict[str, Any]:
     word: Word = overall(asked, doubts_about(found, work))
     if found.turned_away and not found.rows and not found.missing:
         word = "holds"
+    behind = work.guarded
     return {
         "outcome": word,
         "sentence": malicious(asked, word, list(found.turned_away)),
         "questions": [one.plain() for one in asked],
         "turned-away": found.turned_away,
+        "guarded": None
+        if behind is None
+        else {
+            "turned-away": behind.turned_away,
+            "questions": [one.plain() for one in decided(work.gates, behind.rows)],
+        },
     }
 
 

@@ -28,7 +28,7 @@ Change = Mapping[str, Any]  # the tables in which a defended scenario differs
 # Free ones first: they cost no accuracy by themselves, but change what a server sees.
 LADDER: Sequence[tuple[str, Change]] = (
     ("larger-batches", {"training": {"batch-size": 4.0}}),
-    ("more-epochs", {"training": {"local-epochs": 2.0}}),
+    ("more-steps", {"training": {"local-epochs": 2.0, "local-steps": 4.0}}),
     ("secagg", {"federation": {"secagg": True}}),
     ("pruning-5", {"plugins": [{"name": "pruning", "fraction": 0.05}]}),
     ("noise-0.01", {"plugins": [{"name": "noise", "scale": 0.01}]}),
@@ -36,6 +36,7 @@ LADDER: Sequence[tuple[str, Change]] = (
     ("augment", {"plugins": [{"name": "augment", "policy": "4-5-24"}]}),
     ("noise-0.1", {"plugins": [{"name": "noise", "scale": 0.1}]}),
     ("clip-1", {"plugins": [{"name": "clip", "norm": 1.0}]}),
+    ("dp-50", {"plugins": [{"name": "dp", "epsilon": 50.0}]}),
     ("dp-8", {"plugins": [{"name": "dp", "epsilon": 8.0}]}),
     ("dp-2", {"plugins": [{"name": "dp", "epsilon": 2.0}]}),
     ("dp-1", {"plugins": [{"name": "dp", "epsilon": 1.0}]}),
@@ -55,11 +56,16 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Price:
-    """What a defence costs: accuracy of each seed, and computing time and bytes against none."""
+    """What a defence costs: accuracy of each seed, and computing time and bytes against none.
+
+    `low` and `high` are the exact 95 % interval of the mean accuracy, over the test samples.
+    """
 
     accuracy: tuple[float, ...] = ()
     seconds: float | None = None
     bytes: float | None = None
+    low: float | None = None
+    high: float | None = None
 
     @property
     def mean(self) -> float | None:
@@ -116,11 +122,13 @@ def candidates(scenario: Scenario, cell: Cell) -> list[Candidate]:
 
 def multiplied(scenario: Scenario, factors: Mapping[str, float]) -> dict[str, int]:
     """Settings of [training] as multiples of what the scenario has."""
-    now = {
-        "batch-size": scenario.training.batch_size,
-        "local-epochs": scenario.training.local_epochs,
-    }
-    return {key: round(now[key] * factor) for key, factor in factors.items()}
+    training = scenario.training
+    now = {"batch-size": training.batch_size}
+    if training.local_steps is None:
+        now["local-epochs"] = training.local_epochs
+    else:  # they are instead of epochs
+        now["local-steps"] = training.local_steps
+    return {key: round(now[key] * factor) for key, factor in factors.items() if key in now}
 
 
 def said(change: Change) -> str:
@@ -234,6 +242,21 @@ def cheapest(tried: Sequence[Tried]) -> Tried | None:
     if measured:
         return max(measured, key=lambda one: one.price.mean or 0.0)
     return holding[0] if holding else None
+
+
+def curve(tried: Sequence[Tried]) -> list[dict[str, Any]]:
+    """ε against leak and accuracy, the largest ε first; accuracy is of those that hold."""
+    private = [one for one in tried if one.epsilon is not None]
+    return [
+        {
+            "epsilon": one.epsilon,
+            "outcome": one.word,
+            "hits": max((each.hits for each in one.outcomes), default=0),
+            "victims": max((each.victims for each in one.outcomes), default=0),
+            "accuracy": one.price.mean,
+        }
+        for one in sorted(private, key=lambda one: -(one.epsilon or 0.0))
+    ]
 
 
 def largest_epsilon(tried: Sequence[Tried]) -> float | None:

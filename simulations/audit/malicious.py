@@ -9,12 +9,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fedpriv.clients.catalogue import hides
+from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
+from fedpriv.scenario.sections import Spec
 from fedpriv.simulations.audit.cells import Cell
 from fedpriv.simulations.audit.stage import Found, attacked
 from fedpriv.simulations.audit.state import Audit
+from fedpriv.simulations.judging.deciding import decided
 from fedpriv.strategies.malicious.catalogue import MALICIOUS
 
+GUARD = "guard"  # the plugin that looks at models before a client trains on them
 PART = 0.05  # of the units that malicious servers have
 BATCH = 8  # samples of the one step that they ask for
 
@@ -35,7 +39,21 @@ def promised(scenario: Scenario) -> bool:
 
 def servers(work: Audit) -> Found:
     """What each malicious server reads."""
-    place = work.folder.below("cells")
-    cells: Sequence[Cell] = malicious_cells(work.scenario)
+    return served(work, work.scenario, work.folder.below("cells"))
+
+
+def guarded(work: Audit) -> Found | None:
+    """The same with a guard before everything else; None where nothing leaked or one is there."""
+    leaks = any(one.word == "leaks" for one in decided(work.gates, work.malicious.rows))
+    if not leaks or promised(work.scenario) or not work.in_time():
+        return None
+    plugins = (Spec(GUARD), *work.scenario.plugins)
+    return served(
+        work, replace(work.scenario, plugins=plugins), work.folder.below("defences", GUARD)
+    )
+
+
+def served(work: Audit, scenario: Scenario, place: RunFolder) -> Found:
+    cells: Sequence[Cell] = malicious_cells(scenario)
     means = replace(work.means, own=())  # a scenario's own attacks are for honest rounds
-    return attacked(work.scenario, cells, place, means, int(PART * work.units), enough=0)
+    return attacked(scenario, cells, place, means, int(PART * work.units), enough=0)

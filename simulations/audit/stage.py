@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ from fedpriv.evidence.truth import Truth
 from fedpriv.evidence.victims import slots_of
 from fedpriv.metrics.gates import Gate
 from fedpriv.metrics.rates import LEVEL, SHARE, victims_for
+from fedpriv.metrics.recognition import Recogniser, recogniser
 from fedpriv.progress import Progress, go_on
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
-from fedpriv.scenario.built import test_samples
+from fedpriv.scenario.built import dataset_of, test_samples
 from fedpriv.scenario.sections import Attack
 from fedpriv.simulations.audit.battery import (
     LEAST,
@@ -288,6 +290,7 @@ def scores_in(probe: Probe, method: Method, label: str, means: Means, names: set
     """The scores of an attack's claims about those who are named."""
     attack = method.attack()
     judge = judge_of(probe.scenario, [attack], means.metrics)
+    judge = replace(judge, recogniser=recogniser_of(probe.scenario))
 
     def truth_of(name: str) -> Truth | None:
         return probe.folder.truth_of(name) if name in names else None
@@ -295,6 +298,18 @@ def scores_in(probe: Probe, method: Method, label: str, means: Means, names: set
     rows = scores_of(probe.folder, truth_of, probe.recording, judge, attack, label)
     # A claim about all clients at once says something about planted ones too.
     return by_chance([row for row in rows if f"{row['round']}-{row['node']}" in names], probe)
+
+
+def recogniser_of(scenario: Scenario) -> Recogniser:
+    """Who recognises reconstructions: it knows public samples, the test part of the data."""
+    return _recogniser(Scenario(data=scenario.data, seed=scenario.seed).text())
+
+
+@lru_cache(maxsize=2)
+def _recogniser(text: str) -> Recogniser:
+    scenario = Scenario.of({"scenario": text})
+    dataset, (x, y) = dataset_of(scenario), test_samples(scenario)
+    return recogniser(dataset.denormalised(x), y, dataset.classes, scenario.seed)
 
 
 def by_chance(rows: list[Row], probe: Probe) -> list[Row]:

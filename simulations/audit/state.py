@@ -60,6 +60,7 @@ class Audit:
     series: Found = field(default_factory=Found)  # of all rounds of the training together
     possible: Found = field(default_factory=Found)
     malicious: Found = field(default_factory=Found)  # what servers read that change the model
+    guarded: Found | None = None  # the same behind a guard
     tried: list[Tried] = field(default_factory=list)
     untried: list[str] = field(default_factory=list)
     where: str = ""  # the cell that defences were tried in

@@ -18,7 +18,7 @@ from fedpriv.simulations.audit.cells import (
 )
 from fedpriv.simulations.audit.controls import controlled
 from fedpriv.simulations.audit.defending import defences
-from fedpriv.simulations.audit.malicious import promised, servers
+from fedpriv.simulations.audit.malicious import guarded, promised, servers
 from fedpriv.simulations.audit.series import inferred_from, recorded
 from fedpriv.simulations.audit.stage import RACING, Found, attacked, exposed_cell
 from fedpriv.simulations.audit.state import Audit
@@ -72,6 +72,7 @@ def of_updates(work: Audit, resume: bool) -> None:
     work.malicious = servers(work)
     note(work, work.malicious)
     defences(work)
+    work.guarded = guarded(work)
 
 
 def train(work: Audit, resume: bool) -> None:

@@ -186,7 +186,7 @@ def judge_of(
     faces = faces_of(scenario) if scenario is not None and about_faces else None
     gate = scenario.gate if scenario is not None else ()
     names = dict.fromkeys((*METRICS, *gate, *metrics))
-    return Judge(scenario, faces, {name: METRICS.build(name) for name in names})
+    return Judge(scenario, faces, metrics={name: METRICS.build(name) for name in names})
 
 
 def scores_of(

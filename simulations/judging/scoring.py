@@ -15,6 +15,7 @@ from fedpriv.evidence.claims import Claim, Features, Public, Reconstruction, Vie
 from fedpriv.evidence.truth import Truth
 from fedpriv.metrics.matching import nearest
 from fedpriv.metrics.metric import Metric
+from fedpriv.metrics.recognition import Recogniser
 from fedpriv.metrics.tradeoff import ppc
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import dataset_of, test_samples
@@ -37,11 +38,13 @@ class Judge:
     """What scoring needs to know of a run.
 
     A stranger's recording has no scenario and no blind guess. `faces` gives identity features of
-    pictures in [0, 1], where an attack of the scenario is about faces.
+    pictures in [0, 1], where an attack of the scenario is about faces. `recogniser` says whether
+    somebody would recognise a reconstruction; only audits ask it.
     """
 
     scenario: Scenario | None = None
     faces: Callable[[Tensor], Tensor] | None = None
+    recogniser: Recogniser | None = None
     metrics: Mapping[str, Metric] = field(
         default_factory=lambda: {name: METRICS.build(name) for name in METRICS}
     )
@@ -72,6 +75,11 @@ class Judge:
             found["faces"] = tuple(map(self.faces, views["sample"]))  # type: ignore[assignment]
         if "sample" in views and (columns := self.columns(truth.node)):
             found["categories"] = tuple(chosen(x, columns) for x in views["sample"])  # type: ignore[assignment]
+        if "sample" in views and self.recogniser and self.recogniser.fits(views["sample"][0]):
+            guess, real = views["sample"]
+            place = self.recogniser.nearest(guess, real)
+            found["nearest"] = (place, torch.zeros_like(place))
+            found["recognised"] = (self.recogniser.named(guess), truth.y[t].long())
         for name, guess in claim.found.items():
             if name in truth.secrets:
                 found[name] = (guess, truth.secrets[name][None])
