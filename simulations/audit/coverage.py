@@ -63,7 +63,7 @@ def plural(sees: str) -> str:
 
 
 @dataclass(frozen=True)
-class Tested:
+class Audited:
     """What an audit did: scores, and who could not act, lacked data or was cut short, and why."""
 
     rows: Sequence[Row] = ()
@@ -79,7 +79,7 @@ class Tested:
 
 def coverage(
     scenario: Scenario,
-    tested: Tested,
+    tested: Audited,
     own: Sequence[str] = (),
     named: str = "",
     again: str = "",
@@ -114,11 +114,11 @@ def line(
     threat: str,
     claim: str,
     names: Sequence[str],
-    tested: Tested,
+    tested: Audited,
     named: str,
     again: str,
 ) -> Line:
-    """Tested, not tested, or why it does not apply."""
+    """Audited, not tested, or why it does not apply."""
     nist, done = NIST.get(claim, OTHER), tested.done
     label = {name: Method(name).label for name in names}
     said = [

@@ -16,7 +16,7 @@ from fedpriv.simulations.audit.conclusion import (
     possible,
     sentence,
 )
-from fedpriv.simulations.audit.coverage import Line, Tested, coverage
+from fedpriv.simulations.audit.coverage import Audited, Line, coverage
 from fedpriv.simulations.audit.fairness import of_fairness
 from fedpriv.simulations.audit.ladder import (
     cheapest,
@@ -116,7 +116,7 @@ def covered(work: Audit, configured: list[Row]) -> list[Line]:
     """What was tested, and what was not."""
     stages = (work.own, work.series, work.malicious)
     cut = {str(one["attack"]): str(one["why"]) for found in stages for one in found.missing}
-    tested = Tested(
+    tested = Audited(
         [*configured, *work.possible.rows, *work.malicious.rows],
         refused_in(work),
         work.own.absent,

@@ -36,7 +36,7 @@ from fedpriv.simulations.audit.cells import (
     possible_cells,
 )
 from fedpriv.simulations.audit.conclusion import sentence
-from fedpriv.simulations.audit.coverage import Tested, coverage
+from fedpriv.simulations.audit.coverage import Audited, coverage
 from fedpriv.simulations.audit.ladder import Price, Tried, candidates, cheapest, largest_epsilon
 from fedpriv.simulations.audit.stage import Means, attacked, cannot_act, exposed_cell
 from fedpriv.simulations.audit.tasks import STOPPED, AttackTask, one_by_one
@@ -244,7 +244,7 @@ def test_who_says_that_it_cannot_act_does_not_apply_and_a_fault_is_missing(
     assert cannot_act(method, probe, done) is refused
     (line,) = [
         one
-        for one in coverage(single, Tested(refused={"of-a-test": done.why}), ["of-a-test"])
+        for one in coverage(single, Audited(refused={"of-a-test": done.why}), ["of-a-test"])
         if one.threat == "curious server, sees one update" and one.claim == "sample"
     ]
     assert line.state == "not tested"  # others of its kind could have been
