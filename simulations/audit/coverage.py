@@ -118,7 +118,7 @@ def line(
     named: str,
     again: str,
 ) -> Line:
-    """Audited, not tested, or why it does not apply."""
+    """Tested, not tested, or why it does not apply."""
     nist, done = NIST.get(claim, OTHER), tested.done
     label = {name: Method(name).label for name in names}
     said = [

@@ -37,7 +37,15 @@ from fedpriv.simulations.audit.cells import (
 )
 from fedpriv.simulations.audit.conclusion import sentence
 from fedpriv.simulations.audit.coverage import Audited, coverage
-from fedpriv.simulations.audit.ladder import Price, Tried, candidates, cheapest, largest_epsilon
+from fedpriv.simulations.audit.ladder import (
+    Price,
+    Tried,
+    candidates,
+    cheapest,
+    curve,
+    largest_epsilon,
+)
+from fedpriv.simulations.audit.series import recorded, shadow_units, wanted
 from fedpriv.simulations.audit.stage import Means, attacked, cannot_act, exposed_cell
 from fedpriv.simulations.audit.tasks import STOPPED, AttackTask, one_by_one
 from fedpriv.simulations.audit.work import planned, units_of
@@ -275,6 +283,43 @@ def test_a_scenario_names_its_own_candidates_else_there_is_a_ladder():
     assert {"larger-batches", "secagg", "noise-0.1", "dp-1"} <= set(names)
     asked = [one.name for one in candidates(FOUR, Cell(1, 8))]
     assert "larger-batches" not in asked and "dp-1" in asked  # a server sets batches itself
+
+
+def test_more_steps_are_what_the_scenario_counts_in():
+    found = {one.name: one.scenario.training for one in candidates(FOUR, Cell(1))}
+    assert found["more-steps"].local_steps == 4  # it counts steps
+    assert found["larger-batches"].batch_size == 16
+    epochs = from_tables({"training": {"batch-size": 8}})
+    found = {one.name: one.scenario.training for one in candidates(epochs, Cell(1))}
+    assert found["more-steps"].local_epochs == 2 and found["more-steps"].local_steps is None
+
+
+def test_the_curve_is_of_the_defences_with_an_epsilon():
+    tried = [
+        Tried("dp-1", "", "holds", price=Price((0.5, 0.7)), epsilon=1.0),
+        Tried("noise", "", "holds"),
+        Tried("dp-8", "", "leaks", epsilon=8.0),
+    ]
+    shown = [(one["epsilon"], one["outcome"], one["accuracy"]) for one in curve(tried)]
+    assert shown == [(8.0, "leaks", None), (1.0, "holds", pytest.approx(0.6))]
+
+
+def test_the_training_is_recorded_for_attacks_on_all_rounds():
+    chosen = recorded(FOUR)
+    names = {attack.name for attack in chosen.attacks}
+    assert {"member-loss", "member-cosine", "lira", "class-shares"} <= names
+    assert chosen.keep_truth == "numbers" and "owner-loss" not in names  # it has two clients
+    assert not {method.name for method in standing(FOUR)} & names  # single rounds are not for them
+    noisy = from_tables(merged(UPDATES, {"plugins": [{"name": "noise", "scale": 1.0}]}))
+    assert "member-matched" in {method.name for method in wanted(noisy)}
+    sums = from_tables(merged(UPDATES, {"federation": {"secagg": True}}))
+    assert {ATTACKS[method.name].sees for method in wanted(sums)} == {"models"}
+
+
+def test_shadows_take_units():
+    lira = next(method for method in wanted(FOUR) if method.name == "lira")
+    assert shadow_units(lira, FOUR, rounds=3) == 4 * 3 * 2 * 4  # shadows, rounds, clients, samples
+    assert shadow_units(Method("member-loss"), FOUR, rounds=3) == 0
 
 
 def test_codes_are_read_by_all_that_fit_and_by_those_the_scenario_names():
