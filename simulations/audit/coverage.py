@@ -23,6 +23,8 @@ NIST = {
     "attribute": "property inference",
     "owner": "membership inference (of a client)",
     "member": "membership inference",
+    "classes": "property inference",
+    "rate": "property inference",
 }
 
 
