@@ -12,8 +12,16 @@ from fedpriv.attacks.codes.attributes import AttributeAttack, FeatureAttack
 from fedpriv.attacks.codes.decoder import DecoderAttack, TakeAsIs
 from fedpriv.attacks.codes.masks import MaskOverlap, MaskReading, MaskSearch
 from fedpriv.attacks.inference.class_shares import ClassShares
-from fedpriv.attacks.inference.membership import by_model, by_norm, by_others, by_update, matched
+from fedpriv.attacks.inference.membership import (
+    by_model,
+    by_norm,
+    by_others,
+    by_update,
+    matched,
+    on_shared,
+)
 from fedpriv.attacks.inference.owners import OwnerByUpdate
+from fedpriv.attacks.inference.properties import PropertyRate
 from fedpriv.attacks.inference.references import ByReferences
 from fedpriv.attacks.inversion.features import FeatureInversion
 from fedpriv.attacks.inversion.recipes import (
@@ -234,6 +242,11 @@ ATTACKS: Registry[Attack] = Registry(
             "knows of noise: rounds weighed as a matched filter does",
             knows=("noise", "dp"),
         ),
+        "member-shared": _on_series(
+            on_shared,
+            "knows of pruning: compares only the entries that were shared",
+            knows=("pruning",),
+        ),
         "fedmia": _on_series(
             by_others,
             "cosine against that of all other clients, over all rounds",
@@ -298,6 +311,13 @@ ATTACKS: Registry[Attack] = Registry(
             "Decaf",
             claims="classes",
             needs=("own-samples",),
+        ),
+        "property-rate": _on_series(
+            PropertyRate,
+            "how many samples have a private attribute, against shadow clients of known rates",
+            "Melis 2019",
+            claims="rate",
+            needs=("own-samples", "attributes"),
         ),
         "decoder": _on_codes(
             partial(DecoderAttack, codes="clean"), "decoder of clean codes", "ARS eq. 8"

@@ -73,16 +73,20 @@ class Watch:
         """What the job trained on, and how far its update is from the plain one."""
         used = torch.tensor(list(self.trained), dtype=torch.long)
         x, trained = job.original[used].cpu(), torch.stack(list(self.trained.values()))
+        clean_norm = added_norm = math.nan
         if job.scenario.keep_truth == "numbers":
             x = trained = torch.zeros(len(used), 0)
-        clean = released if not job.scenario.plugins else clean_update(job, self.positions)
+        else:
+            clean = released if not job.scenario.plugins else clean_update(job, self.positions)
+            clean_norm = norm(clean)
+            added_norm = norm({key: released[key] - value for key, value in clean.items()})
         return Truth(
             x=x,
             trained=x if x.shape == trained.shape and torch.equal(x, trained) else trained,
             y=job.y[used].cpu(),
             indices=job.indices[used],
-            clean=norm(clean),
-            added=norm({key: released[key] - value for key, value in clean.items()}),
+            clean=clean_norm,
+            added=added_norm,
             round=job.round,
             node=job.partition,
             secrets=job.secrets,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time `__getattr_
     from fedpriv.errors import FedprivError
     from fedpriv.evidence.candidates import Candidates
     from fedpriv.evidence.claims import Attribute, Claim, Features, Reconstruction
-    from fedpriv.evidence.inferences import Members, Owners, Shares
+    from fedpriv.evidence.inferences import Members, Owners, Rates, Shares
     from fedpriv.evidence.observation import Observation
     from fedpriv.evidence.release import Release
     from fedpriv.evidence.truth import Truth
@@ -40,6 +40,7 @@ __all__ = [
     "Observation",
     "Owners",
     "PrivacyPlugin",
+    "Rates",
     "Reconstruction",
     "Release",
     "RunResult",
@@ -61,7 +62,7 @@ _HOMES = {
     "fedpriv.errors": ("FedprivError",),
     "fedpriv.evidence.candidates": ("Candidates",),
     "fedpriv.evidence.claims": ("Attribute", "Claim", "Features", "Reconstruction"),
-    "fedpriv.evidence.inferences": ("Members", "Owners", "Shares"),
+    "fedpriv.evidence.inferences": ("Members", "Owners", "Rates", "Shares"),
     "fedpriv.evidence.observation": ("Observation",),
     "fedpriv.evidence.release": ("Release",),
     "fedpriv.evidence.truth": ("Truth",),

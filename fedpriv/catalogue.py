@@ -11,7 +11,7 @@ from fedpriv.data.signals import har
 from fedpriv.data.synthetic import synthetic
 from fedpriv.data.tabular import adult
 from fedpriv.metrics.features import cosine_similarity
-from fedpriv.metrics.holdings import presence, share_error
+from fedpriv.metrics.holdings import presence, rate_error, share_error
 from fedpriv.metrics.images import mse, psnr, relative_error, ssim
 from fedpriv.metrics.labels import hit, overlap, share_equal
 from fedpriv.metrics.membership import found, found_strictly, rank, rate
@@ -155,16 +155,20 @@ METRICS: Registry[Metric] = Registry(
             "ATS eq. 2",
         ),
         "label-overlap": Entry(
-            fixed(Metric(overlap, "high", of="labels", said="labels of the batch recovered")),
-            "labels of the batch recovered, whichever sample they belong to",
-            "the overlap of two multisets",
-        ),
-        "label-hit": Entry(
             fixed(
                 Metric(
-                    hit, "high", of="labels", said="labels recovered", cap="membership", margin=0.1
+                    overlap,
+                    "high",
+                    of="labels",
+                    said="labels of the batch recovered",
+                    cap="membership",
                 )
             ),
+            "labels of the batch recovered, whichever sample they belong to",
+            "SPN sect. 4.1; the overlap of two multisets",
+        ),
+        "label-hit": Entry(
+            fixed(Metric(hit, "high", of="labels", said="labels recovered", margin=0.1)),
             "the label is right",
             "SPN sect. 4.1",
         ),
@@ -205,6 +209,11 @@ METRICS: Registry[Metric] = Registry(
             fixed(Metric(presence, "high", of="classes", said="classes said rightly to be there")),
             "share of classes of which it is known whether a client has any",
             "Decaf",
+        ),
+        "rate-error": Entry(
+            fixed(Metric(rate_error, "low", of="rate", said="error of an attribute's rate")),
+            "|guessed − true rate| of a private attribute among a client's samples",
+            "Melis 2019",
         ),
         "attribute-hit": Entry(
             fixed(Metric(hit, "high", of="attribute", said="attribute read", margin=0.1)),

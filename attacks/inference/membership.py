@@ -196,3 +196,13 @@ def matched(candidates: Candidates) -> Membership:
         return products.nansum(0) * squares.nansum(0).clamp_min(TINY).rsqrt()
 
     return Membership(score, candidates)
+
+
+def on_shared(candidates: Candidates) -> Membership:
+    """The difference over the entries that the suspect shared, where the others were pruned."""
+
+    def score(seen: Series, about: Candidates) -> Tensor:
+        found = difference(seen.products(about), seen.shared_squares(about), steps_of(seen))
+        return mean_over(at(found, seen.suspects(about)))
+
+    return Membership(score, candidates)

@@ -135,6 +135,19 @@ class Series:
         self._gradients(about)
         return self._known["squares", about]
 
+    def shared_squares(self, about: Candidates) -> Tensor:
+        """(R, K, M) ‖candidate's gradient‖² over the entries that the client shared."""
+
+        def computed() -> Tensor:
+            found = torch.full((len(self.rounds), len(self.nodes), len(about)), math.nan)
+            for group in alike(list(self.places())):
+                own = where_shared([seen for _, _, seen in group], about.x, about.y)
+                for (r, k, _), row in zip(group, own, strict=True):
+                    found[r, k] = row
+            return found
+
+        return self._once(("shared", about), computed)
+
     def sizes(self) -> Tensor:
         """(R, K, 1) ‖update‖²."""
 
@@ -185,24 +198,50 @@ def same(one: State, other: State) -> bool:
     return one is other or all(torch.equal(value, other[key]) for key, value in one.items())
 
 
+def gradients(seen: Observation, x: Tensor, y: Tensor) -> Iterator[dict[str, Tensor | Outer]]:
+    """Gradients of the samples, some at a time, at the model that was sent.
+
+    Layers that depend on a batch are in eval mode: a candidate stands alone. Gradients of linear
+    layers stay outer products.
+    """
+    alone = {"mode": "eval", "batch_size": 1, "local_steps": 1, "num_examples": 1}
+    victims = stack([replace(seen, **alone)])  # type: ignore[arg-type]
+    for part in torch.arange(len(x)).split(chunk_of(victims)):
+        found = victims.factors_at(x[part].unsqueeze(1), y[part].unsqueeze(1))
+        yield {key: found[key] for key in victims.weights}
+
+
 def against(clients: Sequence[Observation], x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """(K, M) ⟨gradient of each sample, −update of each client⟩, and (M,) ‖gradient‖².
 
-    The clients were sent the same model. Layers that depend on a batch are in eval mode: a
-    candidate stands alone. Gradients of linear layers stay outer products.
+    The clients were sent the same model.
     """
-    alone = {"mode": "eval", "batch_size": 1, "local_steps": 1, "num_examples": 1}
-    victims = stack([replace(clients[0], **alone)])  # type: ignore[arg-type]
     deltas = [seen.delta for seen in clients]
-    targets = {key: -torch.stack([delta[key] for delta in deltas]) for key in victims.weights}
     products, squares = [], []
-    for part in torch.arange(len(x)).split(chunk_of(victims)):
-        found = victims.factors_at(x[part].unsqueeze(1), y[part].unsqueeze(1))
-        products.append(
-            torch.stack([product(found[key], target) for key, target in targets.items()]).sum(0)
-        )
-        squares.append(torch.stack([square(found[key]) for key in targets]).sum(0))
+    for found in gradients(clients[0], x, y):
+        targets = {key: -torch.stack([delta[key] for delta in deltas]) for key in found}
+        products.append(torch.stack([product(found[key], targets[key]) for key in found]).sum(0))
+        squares.append(torch.stack([square(value) for value in found.values()]).sum(0))
     return torch.cat(products, 1).detach(), torch.cat(squares).detach()
+
+
+def where_shared(clients: Sequence[Observation], x: Tensor, y: Tensor) -> Tensor:
+    """(K, M) ‖gradient‖² over the entries that each client shared: those that changed."""
+    deltas = [seen.delta for seen in clients]
+    sizes = []
+    for found in gradients(clients[0], x, y):
+        masks = {key: torch.stack([(d[key] != 0).float() for d in deltas]) for key in found}
+        sizes.append(
+            torch.stack([product(squared(found[key]), masks[key]) for key in found]).sum(0)
+        )
+    return torch.cat(sizes, 1).detach()
+
+
+def squared(values: Tensor | Outer) -> Tensor | Outer:
+    """The squares of a gradient's entries; of one sample's outer product, that of the squares."""
+    if isinstance(values, Outer) and values.rows.shape[1] == 1:
+        return Outer(values.rows.square(), values.columns.square())
+    return dense(values).square()
 
 
 def chunk_of(victims: Victims) -> int:

@@ -134,3 +134,44 @@ class Shares(Claim):
         """The shares of the classes in public samples, for every client."""
         counts = torch.bincount(public.y.long(), minlength=self.shares.shape[1]).float()
         return replace(self, shares=(counts / counts.sum()).expand_as(self.shares).clone())
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rates(Claim):
+    """The claim "so many of a client's samples have this private attribute".
+
+    Args:
+        rate: (V,), from 0 to 1.
+        attribute: The attribute's name.
+        value: The class of it that is counted.
+
+    Example:
+        >>> import torch
+        >>> from fedpriv import Rates
+        >>> Rates(rate=torch.tensor([0.3]), attribute="sex", names=("8-3",)).kind
+        'rate'
+    """
+
+    kind: ClassVar[str] = "rate"
+    gives: ClassVar[tuple[str, ...]] = ("rate",)
+    asked: ClassVar[Asked] = "client"
+
+    rate: Tensor
+    attribute: str
+    value: int = 1
+
+    def pairs(self, truth: Truth) -> tuple[Tensor, Tensor]:
+        return torch.zeros(1, dtype=torch.long), torch.zeros(1, dtype=torch.long)
+
+    def views(self, truth: Truth, g: Tensor, t: Tensor) -> Views:
+        if RATE not in truth.secrets:
+            return {}
+        return {"rate": (self.rate[:1], truth.secrets[RATE][None])}
+
+    def said(self, truth: Truth, g: int, t: int) -> dict[str, Any]:
+        return {"attribute": self.attribute, "guess": round(float(self.rate[0]), 6)}
+
+    def blind(self, public: Public) -> Self:
+        """The rate among public samples, for every client."""
+        often = (public.attributes[self.attribute] == self.value).float().mean()
+        return replace(self, rate=often.expand_as(self.rate).clone())

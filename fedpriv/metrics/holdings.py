@@ -13,3 +13,8 @@ def share_error(guess: Tensor, truth: Tensor) -> Tensor:
 def presence(guess: Tensor, truth: Tensor) -> Tensor:
     """The share of classes of which it is said rightly whether the client has any, (N,)."""
     return ((guess >= PRESENT) == (truth > 0)).double().mean(dim=1)
+
+
+def rate_error(guess: Tensor, truth: Tensor) -> Tensor:
+    """|guessed rate − true rate| of an attribute, (N,)."""
+    return (guess.double() - truth.double()).abs()

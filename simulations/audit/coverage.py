@@ -24,6 +24,8 @@ NIST = {
     "classes": "property inference",
     "owner": "membership inference (of a client)",
     "member": "membership inference",
+    "classes": "property inference",
+    "rate": "property inference",
 }
 OTHER = "data privacy attack"  # a kind of claim that somebody else added
 

@@ -130,6 +130,9 @@ CONDITIONS = {
         lambda scenario, folder: Given(objects={"own": own_samples(scenario)}),
         ("own",),
     ),
+    "attributes": Condition(
+        "data with a private attribute", lambda scenario: bool(dataset_of(scenario).attributes)
+    ),
     "shadows": Condition("updates", shares_updates, shadows_of, ("shadows",)),
     "several-clients": Condition("updates of three or more clients, each seen", several_clients),
     "one-sample": Condition("updates of one sample", one_sample, in_evidence=True),

@@ -15,7 +15,7 @@ from torch import Tensor
 from fedpriv.errors import BadInput
 from fedpriv.evidence.candidates import Candidates, Key
 from fedpriv.evidence.claims import Claim, Public
-from fedpriv.evidence.inferences import OWNER, SHARES
+from fedpriv.evidence.inferences import OWNER, RATE, SHARES, Rates
 from fedpriv.evidence.truth import Truth
 from fedpriv.rng import generator
 from fedpriv.runfolder import RunFolder
@@ -40,6 +40,11 @@ class Held:
         for truth in self.truths:
             found.setdefault(truth.node, []).append(truth.indices)
         return {node: torch.cat(each).unique() for node, each in sorted(found.items())}
+
+    def rate(self, node: int, has: Tensor) -> Tensor:
+        """The rate of samples that `has` is true of: the mean over rounds of those trained on."""
+        own = [has[truth.indices].float().mean() for truth in self.truths if truth.node == node]
+        return torch.stack(own).mean()
 
     def shares(self, node: int) -> Tensor:
         """(C,) the class shares of a client: the mean over rounds of what it trained on."""
@@ -82,7 +87,19 @@ def samples_at(scenario: Scenario, numbers: Tensor) -> tuple[Tensor, Tensor]:
 @lru_cache(maxsize=2)
 def _own(text: str) -> Public:
     scenario = Scenario.of({"scenario": text})
-    return Public(*samples_at(scenario, outsiders(scenario)[1]))
+    numbers = outsiders(scenario)[1]
+    names = dataset_of(scenario).attributes
+    attributes = {name: attribute_at(scenario, name, numbers) for name in names}
+    return Public(*samples_at(scenario, numbers), attributes)
+
+
+def attribute_at(scenario: Scenario, name: str, numbers: Tensor) -> Tensor:
+    """An attribute of samples by their numbers."""
+    train, test = dataset_of(scenario).attributes[name]
+    found = torch.empty(len(numbers), dtype=torch.long)
+    inside = numbers >= 0
+    found[inside], found[~inside] = train[numbers[inside]], test[-1 - numbers[~inside]]
+    return found
 
 
 def own_samples(scenario: Scenario) -> Public:
@@ -151,9 +168,17 @@ def _kept(folder: RunFolder, written: int) -> Candidates:
 
 
 def truth_about(
-    claim: Claim, folder: RunFolder, clients: int, classes: int, truth_of: TruthOf
+    claim: Claim,
+    folder: RunFolder,
+    clients: int,
+    classes: int,
+    truth_of: TruthOf,
+    scenario: Scenario | None = None,
 ) -> Truth | None:
-    """The truth of a claim about all rounds that were seen: of the candidates, or of a client."""
+    """The truth of a claim about all rounds that were seen: of the candidates, or of a client.
+
+    Only who knows the scenario knows the attributes of its samples.
+    """
     last, _, node = claim.names[0].partition("-")
     about: dict[str, Any] = {"clean": torch.nan, "added": torch.nan, "round": int(last)}
     if claim.asked == "candidates":
@@ -175,12 +200,16 @@ def truth_about(
     if not node.isdigit() or int(node) not in held.numbers:
         return None
     one = torch.zeros(1, 0)
+    secrets = {SHARES: held.shares(int(node))}
+    if isinstance(claim, Rates) and scenario is not None:
+        has = dataset_of(scenario).attributes[claim.attribute][0] == claim.value
+        secrets[RATE] = held.rate(int(node), has)
     return Truth(
         x=one,
         trained=one,
         y=torch.zeros(1, dtype=torch.long),
         indices=torch.tensor([int(node)]),
         node=int(node),
-        secrets={SHARES: held.shares(int(node))},
+        secrets=secrets,
         **about,
     )

@@ -18,6 +18,7 @@ from fedpriv.report.figures import save_grid
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.sections import Attack
+from fedpriv.simulations.judging.askable import asks, in_the_way
 from fedpriv.simulations.judging.attacking import (
     Failure,
     Recording,
@@ -34,7 +35,7 @@ from fedpriv.simulations.judging.findings import (
     findings_of,
     left_out,
 )
-from fedpriv.simulations.judging.held import make_candidates, truth_about
+from fedpriv.simulations.judging.held import truth_about
 from fedpriv.simulations.judging.recordings import of_run
 from fedpriv.simulations.judging.scoring import Judge, Scored, traced
 from fedpriv.simulations.judging.sums import join_truths
@@ -112,9 +113,9 @@ def judged(
     if scored_only:
         kept = [seen for seen in recording.evidence if known(seen.name) is not None]
         recording = replace(recording, evidence=kept)
-    if truth_of is not None and any("candidates" in row_of(one.name).needs for one in wanted):
-        make_candidates(folder, scenario, truth_of)  # attackers read them from the folder
     findings = findings_of(examined(recording.updates, known)) if recording.updates else []
+    if recording.updates and asks(wanted):  # attackers read candidates from the folder
+        findings += in_the_way(folder, scenario, known)
     todo = []
     for attack in wanted:
         why_left = why_not(attack.name, scenario)
@@ -236,7 +237,8 @@ def about_rounds(
         if recording.scenario is not None
         else 1 + max((int(seen.node) for seen in updates if str(seen.node).isdigit()), default=0)
     )
-    return truth_about(claim, folder, clients, updates[0].classes, truth_of)
+    classes = updates[0].classes
+    return truth_about(claim, folder, clients, classes, truth_of, recording.scenario)
 
 
 def draw(path: Path, one: Scored) -> None:

@@ -1,5 +1,7 @@
 """Membership scores against slow loops, and what must be chance."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -66,6 +68,23 @@ def test_gradient_signals_equal_a_loop_over_samples(series):
             angle = cosine(products, squares, sizes)[r, k, m]
             assert float(angle) == pytest.approx(dot / (size * update) ** 0.5, rel=1e-3, abs=1e-5)
     assert products[1, 1].isnan().all()
+
+
+def test_gradients_over_shared_entries_equal_a_loop(series):
+    seen, about = series
+    pruned = []
+    for _, _, one in seen.places():
+        kept = {k: v.where(v.abs() > 0.1, 0) for k, v in one.delta.items()}
+        received = {k: one.sent[k] + kept[k] for k in one.sent}
+        pruned.append(replace(one, received=received))
+    few = Series(tuple(pruned))
+    found = few.shared_squares(about)
+    for r, k, one in few.places():
+        one.model.load_state_dict(one.sent)
+        for m in range(len(about)):
+            own = gradient_of(one.model.eval(), about.x[m : m + 1], about.y[m : m + 1])
+            size = sum(float(own[key][one.delta[key] != 0].square().sum()) for key in own)
+            assert float(found[r, k, m]) == pytest.approx(size, rel=1e-3, abs=1e-7)
 
 
 def test_losses_and_owners_of_a_series(series):
