@@ -372,6 +372,20 @@ class RunFolder:
     def report_file(self) -> Path:
         return self.path / "report.html"
 
+    @property
+    def sheet_file(self) -> Path:
+        """The two pages to sign."""
+        return self.path / "report.pdf"
+
+    @property
+    def manifest_file(self) -> Path:
+        """A sum for every file, by which a second run is compared."""
+        return self.path / "manifest.json"
+
+    def manifest(self) -> dict[str, Any]:
+        found: dict[str, Any] = read_json(self.manifest_file, {})
+        return found
+
 
 def inside(name: str) -> str:
     """The name, as a part of a path that stays where it is put; BadFolder for any other."""

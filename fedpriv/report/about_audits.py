@@ -25,9 +25,14 @@ def audit_section(run: Run) -> Section:
     )
     tables = [
         questions("The federation as configured", found["questions"]),
+        questions("Kinds of claim that no gate asks about", found.get("besides", [])),
         questions(
             "What a server could make clients do: one step on a few samples",
             found["possible"]["questions"],
+        ),
+        questions(
+            "What servers read that change the model",
+            found.get("malicious", {}).get("questions", []),
         ),
         defences(found),
         coverage(found["coverage"]),

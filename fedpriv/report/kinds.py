@@ -29,7 +29,7 @@ class Kind:
 
 def kinds_of_audit(found: Mapping[str, Any]) -> list[Kind]:
     """The kinds that an audit judged, then those that nobody tested here."""
-    judged = [_of_question(one) for one in found["questions"]]
+    judged = [_of_question(one) for one in (*found["questions"], *found.get("besides", ()))]
     known = {one.claim for one in judged}
     states: dict[str, set[str]] = {}
     for line in found["coverage"]:

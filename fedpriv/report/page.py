@@ -9,6 +9,7 @@ from pathlib import Path
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 
 from fedpriv.files import write_bytes
+from fedpriv.manifest import write_manifest
 from fedpriv.report.about_runs import all_scores, run_sections
 from fedpriv.report.about_summaries import summary_section
 from fedpriv.report.about_sweeps import measure_of, sweep_sections
@@ -19,6 +20,7 @@ from fedpriv.report.leakage import deciding
 from fedpriv.report.reading import Material, read_material
 from fedpriv.report.sweep_verdict import verdict_of_sweep
 from fedpriv.report.verdict import Verdict, verdict_of_runs, worst_measure
+from fedpriv.runfolder import RunFolder
 
 PICTURE = "data:image/png;base64,"
 
@@ -26,12 +28,16 @@ PICTURE = "data:image/png;base64,"
 def write_report(paths: Sequence[Path], out: Path | None = None, command: str = "") -> Path:
     """Write the page of the folders; beside the first one's files unless `out` says otherwise.
 
+    The page of one folder comes with its manifest.
+
     A page with pictures shows private samples: only its owner may read it.
     """
     place = out or paths[0] / "report.html"
     page = page_of(read_material(paths), command or _command(paths, out))
     private = PICTURE in page
     write_bytes(place, page.encode("utf-8"), mode=0o600 if private else None)
+    if out is None and len(paths) == 1:
+        write_manifest(RunFolder(paths[0]))
     return place
 
 

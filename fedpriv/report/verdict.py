@@ -107,7 +107,7 @@ def verdict_of_audit(run: Run) -> Verdict:
     found = run.audit
     light = OUTCOMES[found["outcome"]]
     sentence = str(found["sentence"]).removeprefix(f"{WORDS[light]}: ")
-    said = (sentence[:1].upper() + sentence[1:], found["possible"]["sentence"], found["advice"])
+    said = (sentence, found["possible"]["sentence"], found["advice"])
     return Verdict(light, tuple(text for text in said if text))
 
 

@@ -49,10 +49,14 @@ def audit(
     workers: Annotated[
         int | None, typer.Option(help="Attacks at a time. Default: the cores here.", min=1)
     ] = None,
+    pdf: Annotated[
+        bool, typer.Option("--pdf", help="Write two pages to sign too: report.pdf in the folder.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Find out whether a federation leaks, and which defence would stop it."""
     from fedpriv.errors import BadFolder, GateCrossed, Undecided
+    from fedpriv.report.sheet import write_sheet
     from fedpriv.runfolder import RunFolder, new_folder
     from fedpriv.scenario import read
     from fedpriv.simulations.api import RunResult
@@ -82,12 +86,16 @@ def audit(
             console=err,
             progress=progress,
         )
+    if pdf:
+        found["sheet"] = str(write_sheet(place.path))
     if as_json:
         typer.echo(json.dumps(found))
     else:
         for sentence in RunResult(place.path).verdict.sentences:
             out.print(sentence, highlight=False)
-        out.print(f"report: {found['report']}", highlight=False, soft_wrap=True)
+        for name in ("report", "sheet"):
+            if name in found:
+                out.print(f"{name}: {found[name]}", highlight=False, soft_wrap=True)
     named = [scenario or "quickstart", *given(profile, settings), "--resume", "--out"]
     again = shlex.join(["fedpriv", "audit", *named, str(place.path)])
     with kept(found["interrupted"], again):

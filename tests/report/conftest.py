@@ -1,9 +1,12 @@
 """Small made-up run folders, in the format that runs write."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import torch
 
@@ -13,6 +16,7 @@ from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables
 
 MakeRun = Callable[..., RunFolder]
+Asked = Sequence[dict[str, Any]]
 
 
 @pytest.fixture
@@ -44,6 +48,59 @@ def make_run(tmp_path: Path) -> MakeRun:
                     about = {"indices": torch.tensor([node]), "round": number, "node": node}
                     Truth(**same, **about, added=0.0).save(folder.truth)
         folder.write_scores(rows)
+        return folder
+
+    return make
+
+
+def example(schema: dict[str, Any], whole: dict[str, Any]) -> Any:
+    """The plainest value that a schema allows."""
+    if "$ref" in schema:
+        return example(whole["$defs"][schema["$ref"].rpartition("/")[2]], whole)
+    if "const" in schema or "enum" in schema:
+        return schema.get("const", schema.get("enum", [""])[0])
+    kind = schema["type"] if isinstance(schema["type"], str) else schema["type"][-1]
+    if kind == "object":
+        return {
+            key: example(schema["properties"][key], whole) for key in schema.get("required", ())
+        }
+    plain = {"string": "", "array": [], "integer": schema.get("minimum", 0), "boolean": False}
+    return plain.get(kind, None if kind == "null" else 0.0)
+
+
+@pytest.fixture
+def make_audit(make_run: MakeRun) -> Callable[..., RunFolder]:
+    """The folder of an audit whose verdict is as the schema says; entries may be given."""
+    text = files("fedpriv.report").joinpath("verdict.schema.json").read_text("utf-8")
+    schema = json.loads(text)
+
+    def question(**given: Any) -> dict[str, Any]:
+        plain = example(schema["$defs"]["question"], schema)
+        about = {"claim": "sample", "metric": "psnr", "bound": 20.0, "word": "leaks", "hits": 3}
+        found = {"victims": 29, "clients": 3, "low": 0.02, "high": 0.27, "worst": 30.0}
+        return plain | about | found | {"blind": 11.0, "attack": "dlg", "limit": 0.1} | given
+
+    def make(
+        name: str = "audit", asked: Sequence[dict[str, Any]] = ({},), **given: Any
+    ) -> RunFolder:
+        folder = make_run(name)
+        threat = "curious server, sees updates"
+        line = {"threat": threat, "nist": "data reconstruction", "attacks": ["dlg"], "command": ""}
+        found = {
+            "sentence": "Leaks: 3 of 29 samples of 3 clients come out above 20.0 dB PSNR.",
+            "outcome": "leaks",
+            "questions": [question(**one) for one in asked],
+            "victims": 29,
+            "clients": 3,
+            "coverage": [
+                {**line, "claim": "sample", "state": "tested", "why": ""},
+                {**line, "claim": "member", "state": "not tested", "why": "no public data"},
+            ],
+            "next": {"what": "Take pruning:", "command": "fedpriv audit plain"},
+            "rounds": {"trained": 3, "wanted": 3},
+        }
+        folder.write_verdict(example(schema, schema) | found | given)
+        jsonschema.validate(folder.verdict(), schema)
         return folder
 
     return make
