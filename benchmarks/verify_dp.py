@@ -1,13 +1,16 @@
 """Which seeded and held-out faults `verify-dp` refutes, and whether it refutes sound mechanisms.
 
 Writes docs/measured/verify-dp.csv: ε claimed, true where known, lower bound, draws and seconds.
-`python benchmarks/verify_dp.py [runs of each sound mechanism]`
+`python benchmarks/verify_dp.py [runs of each sound mechanism]` goes on where it was stopped, as
+long as the code is the same; the last column is the commit that was measured.
 """
 
 import csv
+import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +27,11 @@ from fedpriv.simulations.dp.targets import target_of
 from fedpriv.simulations.dp.worlds import OTHERS, World
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "helpers"))  # where the faults are
+from dp_after import AFTER
+from dp_fresh import FRESH
 from dp_held_out import HELD_OUT
-from dp_seeded import FAULTS
+from dp_seeded import FAULTS, Fault
+from dp_sound import SOUND
 
 OUT = Path(__file__).parents[1] / "docs" / "measured" / "verify-dp.csv"
 DELTA = 1e-5
@@ -41,8 +47,13 @@ COLUMNS = (
     "method",
     "draws",
     "seconds",
+    "without assumption",
     "named",
+    "seed",
+    "commit",
 )
+Row = dict[str, Any]
+Work = tuple[str, str, int, Callable[[], Row]]  # kind, name, seed, and how to make the row
 
 
 class PlainOpacus:
@@ -69,7 +80,7 @@ class PlainOpacus:
         return release
 
 
-def sound() -> Iterator[tuple[str, Mechanism, Claim, dict[str, Any]]]:
+def sound() -> Iterator[tuple[str, Mechanism, Claim]]:
     """Mechanisms that hold their ε, which is exact for all but adaptive clipping."""
     fixed = {"noise-multiplier": SIGMA, "clipping-norm": 1.0}
     # Flower scales the noise to the norm after its update, which can be e^0.1 smaller, and the
@@ -79,73 +90,103 @@ def sound() -> Iterator[tuple[str, Mechanism, Claim, dict[str, Any]]]:
     claim = Claim(4.0, DELTA)
     sample = Claim(4.0, DELTA, "sample", "replace")
     twice = {"noise-multiplier": 2 * SIGMA}  # to replace a sample is twice the distance
-    yield "Gaussian", target_of("gaussian", {"noise-multiplier": SIGMA}), claim, {}
-    yield "Laplace", target_of("laplace", {"epsilon": 4.0}), claim, {}
-    yield "Opacus, one step", PlainOpacus(), Claim(4.0, DELTA, "sample"), {}
-    yield "dp, samples replaced", target_of("dp", twice, "sample"), sample, {}
+    yield "Gaussian", target_of("gaussian", {"noise-multiplier": SIGMA}), claim
+    yield "Laplace", target_of("laplace", {"epsilon": 4.0}), claim
+    yield "Opacus, one step", PlainOpacus(), Claim(4.0, DELTA, "sample")
+    yield "dp, samples replaced", target_of("dp", twice, "sample"), sample
     known = {"noise-multiplier": SIGMA, "samples": OTHERS}  # every batch has all samples
-    yield "dp, one sample more", target_of("dp", known, "sample"), Claim(4.0, DELTA, "sample"), {}
-    yield "user-dp-server", target_of("user-dp-server", fixed), claim, {}
-    yield "Flower, fixed", target_of(f"{FLOWER}ServerSideFixedClipping", fixed), claim, {}
-    yield "Flower, adaptive", target_of(f"{FLOWER}ServerSideAdaptiveClipping", adaptive), claim, {}
+    yield "dp, one sample more", target_of("dp", known, "sample"), Claim(4.0, DELTA, "sample")
+    yield "user-dp-server", target_of("user-dp-server", fixed), claim
+    yield "Flower, fixed", target_of(f"{FLOWER}ServerSideFixedClipping", fixed), claim
+    yield "Flower, adaptive", target_of(f"{FLOWER}ServerSideAdaptiveClipping", adaptive), claim
+    for name, target in SOUND.items():
+        yield name, target_of(target, {}), claim
 
 
-def rows(runs: int) -> Iterator[dict[str, Any]]:
+def works(runs: int) -> Iterator[Work]:
+    """All that is measured, in order."""
     for fault in FAULTS:
-        np.random.seed(2026)
-        begun = time.perf_counter()
-        if fault.target:
-            mechanism = target_of(fault.target, {}, fault.unit)
-            found = examined(mechanism, fault.claim, clip=1.0, draws=2000)
-            yield row("fault", fault.name, found, "")
-            continue
-        verdict = checked(fault.claim, Account(**(fault.account or {})))
-        yield {
-            "kind": "fault on paper", "name": fault.name, "claimed": fault.epsilon,
-            "true": f"{verdict.low:.3g}", "at least": f"{verdict.low:.3g}",
-            "answer": verdict.answer, "method": "computed", "draws": 0,
-            "seconds": f"{time.perf_counter() - begun:.1f}", "named": "; ".join(verdict.explained),
-        }  # fmt: skip
-    for fault in HELD_OUT:
-        np.random.seed(2026)
-        mechanism = target_of(fault.target, {}, fault.unit)
-        found = examined(mechanism, fault.claim, clip=1.0, draws=20_000)
-        yield row("held-out fault", fault.name, found, "")
+        yield "fault", fault.name, 2026, partial(refuted, fault, 2000)
+    for kind, faults in (("held out", HELD_OUT), ("fresh", FRESH), ("after", AFTER)):
+        for fault in faults:
+            yield f"{kind} fault", fault.name, 2026, partial(refuted, fault, 20_000)
     for epsilon in (1.0, 4.0, 10.0):
-        np.random.seed(2026)
         noise = dp_accounting.get_sigma_gaussian(epsilon, DELTA)
-        mechanism = target_of("gaussian", {"noise-multiplier": noise})
-        found = examined(mechanism, Claim(epsilon, DELTA), clip=1.0, draws=500_000)
-        yield row("tightness", "Gaussian", found, epsilon)
+        gaussian = target_of("gaussian", {"noise-multiplier": noise})
+        make = partial(measured, gaussian, Claim(epsilon, DELTA), 500_000, epsilon)
+        yield "tightness", f"Gaussian, ε = {epsilon:g}", 2026, make
     for seed in range(runs):
-        for name, mechanism, claim, more in sound():
-            np.random.seed(seed)
-            torch.manual_seed(seed)
-            count = 20_000 if hasattr(mechanism, "many") else 200
-            found = examined(mechanism, claim, clip=1.0, draws=count, **more)
-            yield row("sound", name, found, claim.epsilon)
+        for name, mechanism, claim in sound():
+            quick = hasattr(mechanism, "many") or name in SOUND
+            count = 20_000 if quick else 200
+            yield "sound", name, seed, partial(measured, mechanism, claim, count, claim.epsilon)
 
 
-def row(kind: str, name: str, found: Any, true: Any) -> dict[str, Any]:
+def refuted(fault: Fault, draws: int) -> Row:
+    if fault.target:
+        true = "" if fault.true is None else f"{fault.true:.3g}"
+        return measured(target_of(fault.target, {}, fault.unit), fault.claim, draws, true)
+    begun = time.perf_counter()
+    verdict = checked(fault.claim, Account(**(fault.account or {})))
     return {
-        "kind": kind,
-        "name": name,
-        "claimed": found.claim.epsilon,
+        "claimed": fault.epsilon,
+        "true": f"{verdict.low:.3g}",
+        "at least": f"{verdict.low:.3g}",
+        "answer": verdict.answer,
+        "method": "computed",
+        "draws": 0,
+        "seconds": f"{time.perf_counter() - begun:.1f}",
+        "without assumption": f"{verdict.low:.3g}",
+        "named": "; ".join(verdict.explained),
+    }
+
+
+def measured(mechanism: Mechanism, claim: Claim, draws: int, true: Any) -> Row:
+    found = examined(mechanism, claim, clip=1.0, draws=draws)
+    return {
+        "claimed": claim.epsilon,
         "true": true,
         "at least": f"{found.at_least:.3g}",
         "answer": found.answer,
         "method": found.best.method if found.best else "",
         "draws": found.draws,
         "seconds": f"{found.seconds:.1f}",
+        "without assumption": f"{found.without_assumption:.3g}",
         "named": "; ".join(dict.fromkeys(f.cause for f in found.findings)),
     }
 
 
-if __name__ == "__main__":
+def commit() -> str:
+    """The commit of the code; it must have no changes but for what is measured here."""
+    root = OUT.parents[2]
+    changed = ["git", "-C", str(root), "status", "--porcelain", "--", ".", f":!{OUT}"]
+    if subprocess.run(changed, check=True, capture_output=True).stdout:
+        sys.exit("Commit your changes first: a row names the commit that it was measured on.")
+    asked = ["git", "-C", str(root), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def main(runs: int) -> None:
+    now = commit()
+    done: list[Row] = []
+    if OUT.exists():
+        with OUT.open(newline="", encoding="utf-8") as file:
+            done = [row for row in csv.DictReader(file) if row.get("commit") == now]
+    known = {(row["kind"], row["name"], row["seed"]) for row in done}
     with OUT.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
-        for each in rows(int(sys.argv[1]) if len(sys.argv) > 1 else 8):
-            writer.writerow(each)
+        writer.writerows(done)
+        for kind, name, seed, make in works(runs):
+            if (kind, name, str(seed)) in known:
+                continue
+            np.random.seed(seed)
+            torch.manual_seed(seed)
+            row = {"kind": kind, "name": name, **make(), "seed": seed, "commit": now}
+            writer.writerow(row)
             file.flush()
-            print(*each.values(), sep=" | ", flush=True)
+            print(*row.values(), sep=" | ", flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)

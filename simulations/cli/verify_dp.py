@@ -201,6 +201,14 @@ def _end(found: dict[str, Any], code: int, as_json: bool) -> None:
         out.print(f"{word}: {finding['cause']}. {finding['detail']}", highlight=False, markup=False)
     for line in found.get("left-out", []):
         out.print(f"left out: {line}", highlight=False, markup=False)
+    if found.get("tests"):
+        out.print(
+            f"every bound also assumes: {'; '.join(found['all-assume'])}. "
+            f"{found['tests']} tests, each wrong with a chance of at most "
+            f"{found['chance-of-each']:.2g} where its assumptions hold; what was chosen from draws "
+            "was tested on others.",
+            highlight=False,
+        )
     if "seconds" in found:
         out.print(f"{found['draws']} draws, {found['seconds']:.1f} s", highlight=False)
     out.print(f"[bold]{found['sentence']}[/]", highlight=False)

@@ -18,6 +18,7 @@ from fedpriv.scenario.binding import kebab
 from fedpriv.scenario.built import dataset_of, first_state, model_of
 from fedpriv.simulations.dp import canaries, client_canaries, watching, worst_case
 from fedpriv.simulations.dp.accounts import account_of
+from fedpriv.simulations.dp.watching import BESIDE
 from fedpriv.state import State, difference
 from fedpriv.strategies.catalogue import STRATEGIES, row_of
 
@@ -25,7 +26,6 @@ ALONG, CHANGES = "updates, the canary's part", "updates, its changes over rounds
 RATIO = "updates, the canary's likelihood"
 LOSS, ENTRY = "last model, loss of the canary", "last model, entry of the canary"
 EVERY, LAST = "every model, along changing canaries", "last model, along the canary"
-BESIDE = 250  # samples that nobody trained on, which canaries are told apart from
 Scores = dict[str, tuple[np.ndarray, np.ndarray]]  # of canaries that are in, and of absent ones
 
 
@@ -103,7 +103,8 @@ def _entries(plain: Scenario, count: int) -> Audit:
         known = data.normalised(data.x_test[:BESIDE]), data.y_test[:BESIDE]
         rows = watching.learned(model_of(scenario), [first, last], *known)
         change = watching.unexplained(-flat(difference(last, first), names), rows)
-        drawn = worst_case.drawn_entries(len(change), count, clients, plain.seed)
+        order = worst_case.quiet_first(scenario.text())
+        drawn = worst_case.drawn_entries(order, count, clients, plain.seed)
         along, changes, ratio = worst_case.scores(updates, names, drawn, steps)
         found = {ALONG: along, CHANGES: changes, RATIO: ratio, ENTRY: change[drawn.entry]}
         return split(found, drawn.inside)

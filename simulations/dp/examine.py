@@ -20,7 +20,7 @@ from fedpriv.simulations.dp.bounds import (
     why_not_gaussian,
 )
 from fedpriv.simulations.dp.bounds import counted as counted_bound
-from fedpriv.simulations.dp.findings import FALSE_REFUTATION, Bound, Claim, Examination, Finding
+from fedpriv.simulations.dp.findings import GAUSSIAN, NOTHING, Bound, Claim, Examination, Finding
 from fedpriv.simulations.dp.noiseless import exact_parts, repeats, sizes
 from fedpriv.simulations.dp.releases import DIFFERENCE, Mechanism, Rows, drawn
 from fedpriv.simulations.dp.scores import ROUNDING, Rule, best_counted, best_gaussian, candidates
@@ -219,7 +219,7 @@ def _test(
         left = max(0.0, ends - time.monotonic())
         step = int(min(CHUNK, max(20, left / max(pace, 1e-9) / 2), 4 * size))
     result.draws += 2 * count
-    level, name = FALSE_REFUTATION / result.tests, choice.game.name
+    level, name = result.level, choice.game.name
     # A first part chooses the thresholds once more, now from more draws; the rest is counted.
     cut = count // 4
     first, rest = zip(
@@ -231,7 +231,7 @@ def _test(
     quiet, loud, quiet_g, loud_g = rest
     counted_draws = count - cut
     epsilon = counted_bound(counting.errors(quiet, loud), level, claim.delta)
-    result.bounds.append(Bound(epsilon, "counting", name, by.name, "nothing", counted_draws))
+    result.bounds.append(Bound(epsilon, "counting", name, by.name, NOTHING, counted_draws))
     why = choice.entries or why_not_gaussian(loud_g, quiet_g)
     if why is not None:
         result.left_out.append(f"Gaussian bounds, {name}: {why}.")
@@ -242,5 +242,5 @@ def _test(
     }
     for method, shift in shifts.items():
         epsilon = gaussian_epsilon(shift, claim.delta)
-        bound = Bound(epsilon, method, name, by_g.name, "Gaussian noise", counted_draws)
+        bound = Bound(epsilon, method, name, by_g.name, GAUSSIAN, counted_draws)
         result.bounds.append(bound)

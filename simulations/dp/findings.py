@@ -8,6 +8,12 @@ from fedpriv.errors import BadOption
 
 FALSE_REFUTATION = 1e-3  # the chance over all tests of a command
 REFUTED, NOT_REFUTED, UNDECIDED = "refuted", "not refuted", "undecided"
+DRAWN = (
+    "every draw has fresh noise of its own",
+    "the worlds are neighbours of the claim: clip norm, unit and neighbours are as they were given",
+)
+NOTHING = "nothing"  # of the noise
+GAUSSIAN = "Gaussian noise of one size"  # with and without the canary
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,7 @@ class Bound:
     method: str  # counting | GDP | moments | one run | one run f-DP
     game: str
     score: str
-    assumes: str  # "nothing", or what must be true of the noise
+    assumes: str  # of the noise; where that is wrong, the chance of error is not known
     draws: int
 
     def plain(self) -> dict[str, Any]:
@@ -86,6 +92,7 @@ class Examination:
     findings: list[Finding] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)  # what could not be tried, and why
     failed_control: str = ""  # why the attack cannot see what it should see without noise
+    always: tuple[str, ...] = DRAWN  # what every bound takes for granted
     tests: int = 0
     draws: int = 0
     seconds: float = 0.0
@@ -102,7 +109,7 @@ class Examination:
     @property
     def without_assumption(self) -> float:
         """The highest bound that assumes nothing of the noise."""
-        return max((b.epsilon for b in self.bounds if b.assumes == "nothing"), default=0.0)
+        return max((b.epsilon for b in self.bounds if b.assumes == NOTHING), default=0.0)
 
     @property
     def answer(self) -> str:
@@ -120,8 +127,7 @@ class Examination:
         causes = list(dict.fromkeys(f.cause for f in self.findings if f.bare))
         if not causes:
             return ""
-        level = FALSE_REFUTATION / max(1, self.tests)
-        needed = 2 * math.exp(min(self.claim.epsilon, 100)) * math.log(2 / level)
+        needed = 2 * math.exp(min(self.claim.epsilon, 100)) * math.log(2 / self.level)
         return (
             f"{'; '.join(causes)}, as far as the draws go. They prove ε ≥ {self.at_least:.3g} "
             f"only; about --draws {needed:.1g} would decide. Is it public? Then say --public"
@@ -132,9 +138,14 @@ class Examination:
         """The confidence, with what it rests on."""
         words = f"confidence {1 - FALSE_REFUTATION:.1%} over {self.tests} tests"
         best = self.best
-        if best is None or best.assumes == "nothing":
+        if best is None or best.assumes == NOTHING:
             return words
         return f"{words}, given {best.assumes}; {self.without_assumption:.3g} without"
+
+    @property
+    def level(self) -> float:
+        """The chance of a wrong bound that each test may have, so that all have the command's."""
+        return FALSE_REFUTATION / max(1, self.tests)
 
     @property
     def sentence(self) -> str:
@@ -169,6 +180,8 @@ class Examination:
             "without-assumption": self.without_assumption,
             "confidence": 1 - FALSE_REFUTATION,
             "tests": self.tests,
+            "chance-of-each": self.level,
+            "all-assume": list(self.always),
             "bounds": [bound.plain() for bound in self.bounds],
             "findings": [finding.plain() for finding in self.findings],
             "left-out": self.left_out,

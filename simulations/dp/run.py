@@ -34,14 +34,18 @@ from fedpriv.simulations.dp.bounds import (
 )
 from fedpriv.simulations.dp.card import written_card
 from fedpriv.simulations.dp.examine import Tell
-from fedpriv.simulations.dp.findings import FALSE_REFUTATION, Bound, Claim, Examination, Finding
+from fedpriv.simulations.dp.findings import GAUSSIAN, NOTHING, Bound, Claim, Examination, Finding
 from fedpriv.simulations.dp.one_run import Guesses, one_run, one_run_fdp
 from fedpriv.simulations.dp.scores import Score, best_gaussian
 
 GUESSED = (0.05, 0.25)  # shares of the canaries that are guessed to be in
 SEEN = 1.0  # the ε that an attack must find without noise
-TOLD = "Gaussian noise, scores independent of each other"
-ASSUMES = "Gaussian scores, independent of each other"
+APART = f"{GAUSSIAN}, scores independent of each other"
+CURVE = "the trade-off curve of Gaussian noise"
+TRAINED = (
+    "canaries are in or out by coins of their own",
+    "the training is the one that is claimed: clip norm, sampling and steps as in the scenario",
+)
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,7 @@ def run_checked(
     claim = claim_of(plain, records, epsilon, delta, unit)
     tell(f"trained in {time.monotonic() - begun:.0f} s; scoring canaries")
     evidence = updates_in(place)
-    result = Examination(plain.name, claim)
+    result = Examination(plain.name, claim, always=TRAINED)
     if unit == "sample":
         result.findings += list(repeated_noise(audit.scenario, evidence, len(records)))
     judge(audit.scored(place, evidence), result)
@@ -187,7 +191,7 @@ def judge(scores: Scores, result: Examination) -> None:
     coin = result.claim.unit == "sample"
     each = 2 * len(GUESSED) * coin + 2
     result.tests += each * len(scores) + 1  # one for noise that repeats
-    level, delta = FALSE_REFUTATION / result.tests, result.claim.delta
+    level, delta = result.level, result.claim.delta
     for name, (a, b) in scores.items():
         values = np.concatenate([a, b])
         for share in GUESSED if coin else ():
@@ -195,22 +199,22 @@ def judge(scores: Scores, result: Examination) -> None:
             guesses = Guesses.at(threshold, a, b)
             game = f"{guesses.right} of {guesses.made} guesses right"
             for method, bound, assumes in (
-                ("one run", one_run, "nothing"),
-                ("one run f-DP", one_run_fdp, "Gaussian noise"),
+                ("one run", one_run, NOTHING),
+                ("one run f-DP", one_run_fdp, CURVE),
             ):
                 found = bound(guesses, level, delta)
                 result.bounds.append(Bound(found, method, game, name, assumes, len(values)))
         rule = best_gaussian(Score(name, lambda rows: rows), b[::2], a[::2], level)[1]
         shift = gdp_shift(rule.errors(b[1::2], a[1::2]), level)
         found = gaussian_epsilon(shift, delta)
-        result.bounds.append(Bound(found, "GDP", "half of the scores", name, TOLD, len(values)))
+        result.bounds.append(Bound(found, "GDP", "half of the scores", name, APART, len(values)))
         why = why_not_gaussian(a, b)
         if why is not None:
             result.left_out.append(f"moments of {name}: {why}.")
             continue
         shift = moment_shift(a, b, level)
         epsilon = gaussian_epsilon(shift, delta)
-        result.bounds.append(Bound(epsilon, "moments", "all scores", name, ASSUMES, len(values)))
+        result.bounds.append(Bound(epsilon, "moments", "all scores", name, APART, len(values)))
 
 
 def repeated_noise(

@@ -17,6 +17,7 @@ from fedpriv.evidence.observation import Observation
 from fedpriv.state import State
 
 CHUNK = 100
+BESIDE = 250  # samples that nobody trained on, which canaries are told apart from
 LEAST_RIDGE = 1e-3  # without noise, gradients are still no exact sum
 
 

@@ -174,7 +174,7 @@ FRESH: tuple[Fault, ...] = (
     Fault("outlier dropped", f"{HERE}:outlier_dropped", "zeros say that it was long"),
     Fault("last row bare", f"{HERE}:last_row_bare", "each entry needs noise"),
     Fault("bias beside the norm", f"{HERE}:bias_beside_the_norm", "the bias is not clipped"),
-    Fault("an eighth of the noise missing", f"{HERE}:some_less_noise", "ε is 4.67"),
+    Fault("an eighth of the noise missing", f"{HERE}:some_less_noise", "ε is 4.67", true=4.67),
     Fault("noise taken back", f"{HERE}:ERROR_FEEDBACK", "the sum of two rounds is bare"),
     Fault("slow noise", f"{HERE}:SLOW_NOISE", "the difference of two rounds is bare"),
 )

@@ -4,6 +4,7 @@ Each is right but for its fault, and has the noise of the ε that FAULTS claims 
 `PYTHONPATH=tests/helpers fedpriv verify-dp mechanism dp_seeded:no_clipping --epsilon 4`.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,9 +12,10 @@ from typing import Any, Literal
 import numpy as np
 from flwr.app import Array, ArrayRecord, Context, Message
 
+from fedpriv.simulations.dp.bounds import gaussian_epsilon
 from fedpriv.simulations.dp.findings import Claim
 from fedpriv.simulations.dp.reference import clipped
-from fedpriv.simulations.dp.worlds import BATCH, BUFFER, Neighbours, Update
+from fedpriv.simulations.dp.worlds import BATCH, BUFFER, FEW, Neighbours, Update
 
 CLIP, EPSILON, DELTA = 1.0, 4.0, 1e-5
 NOISE = 1.0811618495202397  # of the Gaussian mechanism with ε = 4 at δ = 1e-5 (arXiv 1805.06530)
@@ -139,29 +141,43 @@ class Fault:
     unit: Literal["sample", "client"] = "client"
     neighbours: Neighbours = "add-remove"
     account: Mapping[str, Any] | None = None  # of a claim on paper
+    true: float | None = None  # its real ε, where it is known
 
     @property
     def claim(self) -> Claim:
         return Claim(self.epsilon, DELTA, self.unit, self.neighbours)
 
 
+def shifted(times: float, noise: float = NOISE) -> float:
+    """ε of Gaussian noise for a distance of so many clip norms."""
+    return gaussian_epsilon(times / noise, DELTA)
+
+
 HERE = "dp_seeded"
 FAULTS: tuple[Fault, ...] = (
-    Fault("no clipping", f"{HERE}:no_clipping", "one client adds as much as it likes"),
+    Fault(
+        "no clipping",
+        f"{HERE}:no_clipping",
+        "one client adds as much as it likes",
+        true=math.inf,
+    ),
     Fault(
         "weights clipped instead of the update",
         f"{HERE}:clipped_weights",
         "two models of norm C are up to 2C apart",
+        true=shifted(2),
     ),
     Fault(
         "sensitivity unequal to the clip norm",
         f"{HERE}:too_small_sensitivity",
         "the noise must fit the largest change, which is the clip norm",
+        true=shifted(10),
     ),
     Fault(
         "noise divided by √n",
         f"{HERE}:noise_by_root",
         "a mean needs noise σC/n; another √n has no reason",
+        true=shifted(math.sqrt(FEW + 1)),
     ),
     Fault(
         "ε of one round",
@@ -174,12 +190,14 @@ FAULTS: tuple[Fault, ...] = (
         f"{HERE}:replaced",
         "to replace is to remove and to add: twice the distance",
         neighbours="replace",
+        true=shifted(2),
     ),
     Fault(
         "fixed batches billed as Poisson",
         f"{HERE}:fixed_batches",
         "who knows the batch of a sample gains from looking there",
         unit="sample",
+        true=shifted(math.sqrt(EPOCHS), POISSON_NOISE),
     ),
     Fault(
         "floor of the batch size",
@@ -192,13 +210,20 @@ FAULTS: tuple[Fault, ...] = (
         "noise seed reused over rounds",
         f"{HERE}:noise_reused",
         "the difference of two rounds has no noise",
+        true=math.inf,
     ),
-    Fault("buffers not noised", f"{HERE}:bare_buffers", f"a {BUFFER} is a mean of the data"),
+    Fault(
+        "buffers not noised",
+        f"{HERE}:bare_buffers",
+        f"a {BUFFER} is a mean of the data",
+        true=math.inf,
+    ),
     Fault(
         "exact counts in metrics",
         f"{HERE}:exact_counts",
         "a count says whether one sample more was there",
         unit="sample",
+        true=math.inf,
     ),
     Fault(
         "hyper-parameters tuned for free",

@@ -4,7 +4,10 @@ import math
 
 import numpy as np
 import pytest
+from dp_after import AFTER
+from dp_fresh import FRESH
 from dp_held_out import HELD_OUT
+from dp_sound import SOUND
 
 from fedpriv.simulations.dp.examine import examined
 from fedpriv.simulations.dp.findings import FALSE_REFUTATION, REFUTED, UNDECIDED, Claim
@@ -12,7 +15,7 @@ from fedpriv.simulations.dp.targets import CallableTarget, target_of
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", HELD_OUT, ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", (*HELD_OUT, *FRESH, *AFTER), ids=lambda fault: fault.name)
 def test_a_held_out_fault_is_refuted(fault):
     np.random.seed(11)
     result = examined(target_of(fault.target, {}), fault.claim, clip=1.0, draws=20_000)
@@ -72,3 +75,18 @@ def test_text_and_parts_that_come_and_go_are_looked_at():
         target = CallableTarget(function, "text")
         result = examined(target, Claim(3.0, 1e-5), clip=1.0, draws=3000)
         assert result.answer == REFUTED, result.sentence
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_what_is_done_to_noisy_values_alone_is_not_refuted(name):
+    np.random.seed(15)
+    result = examined(target_of(SOUND[name], {}), Claim(4.0, 1e-5), clip=1.0, draws=2000)
+    assert result.answer != REFUTED and result.at_least <= 4.0, result.sentence
+
+
+@pytest.mark.parametrize("name", ["largest of the sum", "largest of all layers, replaced"])
+def test_places_that_follow_from_the_clean_update_are_refuted(name):
+    np.random.seed(16)
+    fault = next(one for one in FRESH if one.name == name)
+    result = examined(target_of(fault.target, {}), fault.claim, clip=1.0, draws=3000)
+    assert result.answer == REFUTED and result.without_assumption > 4.0, result.sentence
