@@ -1,7 +1,7 @@
 """Attacks on what an app's server saw: every row of the catalogue that has what it needs here."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from fedpriv.attacks.catalogue import ATTACKS, AttackRow
 from fedpriv.evidence.claims import Public
@@ -12,10 +12,11 @@ from fedpriv.runfolder import RunFolder
 from fedpriv.scenario.sections import Attack
 from fedpriv.simulations.audit.battery import RACER, work_of
 from fedpriv.simulations.judging.attacking import Recording
-from fedpriv.simulations.judging.conditions import row_of
+from fedpriv.simulations.judging.conditions import CONDITIONS, row_of
 from fedpriv.simulations.judging.judge import Judged, scored_claims
 
 MOST_SLOTS = 32  # samples behind one update that a search is tried on
+GIVEN = ("candidates", "several-clients", "one-sample")  # needs that an app may fulfil
 VICTIMS = 30  # of a round
 
 
@@ -43,20 +44,25 @@ def searches(name: str) -> bool:
     return not row_of(name).whole and work_of(ATTACKS.build(name, {})) > 0
 
 
-def why_left(row: AttackRow, name: str, seen: Observation, clients: int, asked: bool) -> str:
-    """Why an attack has nothing to do with this evidence; nothing where it has."""
+def why_left(
+    row: AttackRow, seen: Observation, clients: int, asked: bool, used: frozenset[str]
+) -> str:
+    """Why an attack has nothing to do with this evidence; nothing where it has.
+
+    `used` are the defences that clients were seen to use, by the names of our plugins.
+    """
     slots = slots_of(seen)
     if row.by != "curious server" or row.sees == "codes":
         return f"it is for a {row.by} that sees {row.sees}"
-    if not row.decides or "own-samples" in row.needs or "policy" in row.needs:
-        return f"it needs {', '.join(row.needs)}"
+    if lacking := [name for name in row.needs if name not in GIVEN]:
+        return f"it needs {CONDITIONS[lacking[0]].lacks}"
     if "candidates" in row.needs and not asked:
         return "there are no candidates to ask about"
     if "several-clients" in row.needs and clients < 3:
         return "it needs updates of three or more clients, each seen"
     if "one-sample" in row.needs and (slots > 1 or seen.local_steps > 1):
         return "it needs updates of one sample"
-    if row.knows:
+    if row.knows and not used & set(row.knows):
         return f"nothing shows that clients use {' or '.join(row.knows)}"
     if not row.whole and slots > MOST_SLOTS:
         return f"{slots} samples are behind one update; searches are tried up to {MOST_SLOTS}"
@@ -64,21 +70,20 @@ def why_left(row: AttackRow, name: str, seen: Observation, clients: int, asked: 
 
 
 def chosen(
-    seen: Observation, clients: int, asked: bool, pruned: bool
+    seen: Observation, clients: int, asked: bool, used: frozenset[str]
 ) -> tuple[list[str], dict[str, str]]:
     """Attacks to try, and others by why they are left out.
 
-    Of the attacks that search, the one that races the settings of all others is tried. Parts of an
-    update that never came back are left out of the comparison, as with pruning.
+    Of the attacks that search, the one that races the settings of all others is tried, and those
+    that know what clients use.
     """
     todo, left = [], {}
     for name in ATTACKS:
         row = row_of(name)
-        own = replace(row, knows=()) if pruned and "pruning" in row.knows else row
-        why = why_left(own, name, seen, clients, asked)
+        why = why_left(row, seen, clients, asked, used)
         if why:
             left[name] = why
-        elif name == RACER or own is not row or not searches(name):
+        elif name == RACER or row.knows or not searches(name):
             todo.append(name)
     return todo, left
 
@@ -89,7 +94,7 @@ def tried(
     app: str,
     *,
     asked: bool,
-    pruned: bool,
+    used: frozenset[str],
     public: Public | None,
     progress: Progress,
 ) -> Tried:
@@ -100,7 +105,7 @@ def tried(
     found = Tried()
     rounds = sorted({seen.round for seen in evidence})
     clients = len({seen.node for seen in evidence})
-    todo, found.left = chosen(evidence[0], clients, asked, pruned)
+    todo, found.left = chosen(evidence[0], clients, asked, used)
     about = {"run": app, "plugins": "unknown"}
     whole = [Attack(name=name) for name in todo if row_of(name).whole]
     single = [

@@ -78,7 +78,7 @@ def judge(job: Job) -> dict[str, Any]:
                 folder,
                 source.name,
                 asked=folder.candidates_file.exists(),
-                pruned=partial_update(evidence[0]),
+                used=defences(evidence[0], private),
                 public=public,
                 progress=lambda part, loss: time.monotonic() < ends and going_on(part, loss),
             )
@@ -132,9 +132,13 @@ def asked_about(folder: RunFolder, watched: Watched, public: Public | None, why:
     return []
 
 
-def partial_update(seen: Observation) -> bool:
-    """Whether whole entries of the model never came back."""
-    return any(not bool(change.any()) for change in seen.delta.values() if change.numel() > 1)
+def defences(seen: Observation, private: list[Mechanism]) -> frozenset[str]:
+    """What clients were seen to use, by the names of our plugins.
+
+    Entries of the model that never came back are compared as pruned ones are.
+    """
+    still = any(not bool(change.any()) for change in seen.delta.values() if change.numel() > 1)
+    return frozenset([*(["pruning"] if still else []), *(["dp"] if private else [])])
 
 
 def untried(attempts: Tried) -> list[str]:
