@@ -130,8 +130,8 @@ def schedule(seen: Observation) -> Iterator[Finding]:
             f"in batches of {seen.batch_size} ({per_pass} steps a pass).",
         )
     if seen.local_steps > 1:
-        passes = seen.local_steps / per_pass
-        often = f", {passes:g} times over the same samples," if passes > 1 else ""
+        passes = seen.local_steps // per_pass
+        often = f", {passes} times over the same samples," if passes > 1 else ""
         yield Finding(
             "local-steps",
             "warning",

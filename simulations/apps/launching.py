@@ -41,7 +41,9 @@ def launch(job: Job) -> dict[str, Any]:
     folder.path.mkdir(parents=True, exist_ok=True)
     (folder.path / ERROR).unlink(missing_ok=True)
     write_text(folder.path / JOB, json.dumps(asdict(job)))
-    command = [sys.executable, "-m", "fedpriv.simulations.apps.process", str(folder.path / JOB)]
+    # -P: the folder that the command is started in must not come first on the path.
+    module = "fedpriv.simulations.apps.process"
+    command = [sys.executable, "-P", "-m", module, str(folder.path / JOB)]
     environment = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", **os.environ}
     with subprocess.Popen(command, env=environment) as child:
         try:

@@ -162,18 +162,16 @@ def findings(
             lambda name: folder.truth_of(name) if name in known else None,
         )
     )
-    for told, trained in sorted(watched.reports):
-        if trained % told and told < trained:
-            found.append(
-                {
-                    "cause": "num-examples",
-                    "severity": "note",
-                    "detail": f"the app reports {told} examples where a client trained on "
-                    f"{trained} samples: FedAvg weighs clients by the wrong numbers.",
-                    "evidence": [],
-                }
-            )
-            break
+    for told, trained in sorted(watched.miscounted)[:1]:
+        found.append(
+            {
+                "cause": "num-examples",
+                "severity": "note",
+                "detail": f"the app reports {told} examples, which is its number of batches, where "
+                f"a client trained on {trained} samples: FedAvg weighs clients by it.",
+                "evidence": [],
+            }
+        )
     return found
 
 
@@ -213,6 +211,8 @@ def epsilon_of(
     delta = next(
         (float(v) for k, v in source.config.items() if "delta" in k and 0 < float(v) < 1), DELTA
     )
+    if len(watched.rounds) < 2:  # one round cannot show whether the app counts them all
+        return None
     found = verified(watched, private, len(watched.rounds), delta)
     if found is None:
         return None

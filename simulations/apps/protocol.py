@@ -35,8 +35,18 @@ def classes_of(notes: Notes) -> int | None:
 
 
 def batch_of(notes: Notes) -> int | None:
-    """The batch size: that of every step but the last ones of passes, which may be smaller."""
-    return max(notes.sizes, default=0) or None
+    """The batch size: what most steps take; the mean where every step takes another number.
+
+    The last step of a pass may be smaller, and Poisson sampling draws a new number each time.
+    """
+    sizes = notes.sizes
+    if not sizes:
+        return None
+    usual = max(set(sizes), key=lambda size: (sizes.count(size), size))
+    most = max(sizes)
+    if len(sizes) <= 2 or 2 * sizes.count(most) >= len(sizes):
+        return most
+    return usual if 2 * sizes.count(usual) >= len(sizes) else round(sum(sizes) / len(sizes))
 
 
 def scale_of(notes: Notes, eyes: Eyes) -> tuple[tuple[float, ...], tuple[float, ...]] | None:

@@ -132,7 +132,7 @@ def check_names(source: Source) -> None:
     """BadInput when a module of the app has the name of one that is installed here."""
     for name in source.modules:
         found = importlib.util.find_spec(name)
-        if found is not None:
+        if found is not None and not Path(found.origin or "").is_relative_to(source.folder):
             raise BadInput(
                 f"The app's package '{name}' has the name of one that is installed here "
                 f"({found.origin or 'a namespace'}), which Python finds first. Rename one of them."

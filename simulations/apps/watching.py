@@ -43,7 +43,7 @@ class Watched:
     notes: list[Notes] = field(default_factory=list)
     public: dict[int, State] = field(default_factory=dict)  # the model sent, by round
     metrics: list[tuple[int, int, dict[str, Any]]] = field(default_factory=list)  # round, node
-    reports: set[tuple[int, int]] = field(default_factory=set)  # examples told, samples trained on
+    miscounted: set[tuple[int, int]] = field(default_factory=set)  # batches told, samples used
     failed: list[str] = field(default_factory=list)
     summed: bool = False  # whether the app uses secure aggregation
     numbers: dict[bytes, int] = field(default_factory=dict)  # of samples
@@ -154,8 +154,8 @@ class WatchedGrid(SimulationGrid):
             return
         told = metrics.get(EXAMPLES, metrics.get("num_examples"))  # the second in older apps
         examples = int(told) if isinstance(told, int | float) and told >= 1 else None
-        if examples is not None and notes.x:
-            self.watched.reports.add((examples, sum(notes.sizes)))
+        if examples is not None and examples == notes.steps < sum(notes.sizes):
+            self.watched.miscounted.add((examples, sum(notes.sizes)))
         facts = facts_told(notes, list(self.told.values()), examples, self.watched.eyes)
         self.watched.evidence.append(observed(*pair, facts, self.count, node))
 

@@ -36,8 +36,8 @@ def preflight(
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Say whether an attack can work here, and if not, which condition fails."""
-    from fedpriv.simulations.judging.control import controlled
     from fedpriv.simulations.judging.findings import examined, findings_of
+    from fedpriv.simulations.judging.planting import controlled
     from fedpriv.simulations.judging.recordings import opened, truths_in
     from fedpriv.simulations.stopping import stoppable
 
