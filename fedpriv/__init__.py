@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what editors and type checkers see; at run time `__getattr__` imports on demand
+    from fedpriv.clients.keeping import keep_truth
     from fedpriv.clients.plugin import PrivacyPlugin
     from fedpriv.errors import FedprivError
     from fedpriv.evidence.candidates import Candidates
@@ -49,6 +50,7 @@ __all__ = [
     "Truth",
     "attack",
     "audit",
+    "keep_truth",
     "load",
     "read",
     "record_to",
@@ -58,6 +60,7 @@ __all__ = [
 
 # The module that defines each name. Importing `fedpriv` alone imports none of them.
 _HOMES = {
+    "fedpriv.clients.keeping": ("keep_truth",),
     "fedpriv.clients.plugin": ("PrivacyPlugin",),
     "fedpriv.errors": ("FedprivError",),
     "fedpriv.evidence.candidates": ("Candidates",),

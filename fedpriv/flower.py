@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from flwr.common import Status as Status
     from flwr.common import ndarrays_to_parameters as ndarrays_to_parameters
     from flwr.common import parameters_to_ndarrays as parameters_to_ndarrays
+    from flwr.common.config import flatten_dict as flatten_dict
+    from flwr.common.config import parse_config_args as parse_config_args
     from flwr.common.secure_aggregation import secaggplus_constants as secaggplus_constants
     from flwr.common.secure_aggregation.secaggplus_constants import (
         RECORD_KEY_CONFIGS as RECORD_KEY_CONFIGS,
@@ -86,6 +88,10 @@ PRIVATE = {
         "Status",
         "ndarrays_to_parameters",
         "parameters_to_ndarrays",
+    ),
+    "flwr.common.config": (
+        "flatten_dict",
+        "parse_config_args",
     ),
     "flwr.common.secure_aggregation": ("secaggplus_constants",),
     "flwr.common.secure_aggregation.secaggplus_constants": (

@@ -100,6 +100,19 @@ class RunFolder:
         found: dict[str, Any] = read_json(self.environment_file, {})
         return found
 
+    @property
+    def app_file(self) -> Path:
+        """About somebody's Flower app that was judged: name, commit, hash, facts found."""
+        return self.path / "app.json"
+
+    def write_app(self, found: Mapping[str, Any]) -> None:
+        write_text(self.app_file, json.dumps(plain_json(found), indent=1) + "\n")
+
+    def app(self) -> dict[str, Any]:
+        """The same; empty for a run of our own."""
+        found: dict[str, Any] = read_json(self.app_file, {})
+        return found
+
     # Rounds, models, and what --resume needs.
 
     @property

@@ -28,6 +28,9 @@ def facts_of(scenario: Scenario) -> Facts:
         "dropout": dropout,
         "mean": tuple(dataset.mean),
         "std": tuple(dataset.std),
+        "nesterov": False,
+        "loss": "cross-entropy",
+        "augmentation": (),
     }
 
     def facts(server_round: int, examples: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from flwr.app import MessageType
 
 from fedpriv.codes.release import Shared
 from fedpriv.evidence.folder import Evidence
-from fedpriv.evidence.observation import Observation
+from fedpriv.evidence.observation import FACTS, Observation
 from fedpriv.evidence.release import Release
 from fedpriv.state import State
 from fedpriv.strategies.curious import Exchange
@@ -111,23 +111,24 @@ class Recorder:
         """The exchange with all that the server knows about it."""
         sent = _state(exchange.sent.content.array_records)
         received = _state(exchange.reply.content.array_records)
-        examples = int(_number(exchange.reply.content.metric_records, (EXAMPLES,)) or 1)
-        given = self.facts(exchange.round, examples)
+        examples = _number(exchange.reply.content.metric_records, (EXAMPLES,))
+        given = dict(self.facts(exchange.round, int(examples or 1)))
+        known: dict[str, Any] = {"classes": classes_in(sent), **given}
+        if examples is not None and examples >= 1:
+            known.setdefault("num_examples", int(examples))
         lr = given.get("lr") or _number(exchange.sent.content.config_records, LR_KEYS)
-        if not lr:
+        if lr:
+            known["lr"] = float(lr)
+        else:
             self.warn(
-                "no message says the learning rate; 1 is noted. Give it to record_to(lr=…), "
-                "or later to `fedpriv attack --set lr=…`"
+                "no message says the learning rate, so that it is unknown. Give it to "
+                "record_to(lr=…), or later to `fedpriv attack --set lr=…`"
             )
-        known = {
-            "classes": classes_in(sent),
-            "input_shape": (),
-            "num_examples": examples,
-            **given,
-            "lr": float(lr or 1.0),
-        }
-        node = self.name(exchange.node)
-        return Observation(sent=sent, received=received, round=exchange.round, node=node, **known)
+        about = {"round": exchange.round, "node": self.name(exchange.node)}
+        unknown = tuple(name for name in FACTS if name not in {*known, *about})
+        stand_ins = {"lr": 1.0, "input_shape": ()}
+        facts = {**stand_ins, **known, **about, "unknown": unknown}
+        return Observation(sent=sent, received=received, **facts)
 
     def warn(self, text: str) -> None:
         if text not in self._warned:

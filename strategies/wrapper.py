@@ -12,6 +12,12 @@ class Wrapper(Strategy):
     """Does what `inner` does; whatever it does not define itself is the inner one's."""
 
     def __init__(self, inner: Strategy) -> None:
+        if not isinstance(inner, Strategy):
+            raise TypeError(
+                f"{type(inner).__module__}.{type(inner).__name__} is no strategy of Flower's "
+                "Message API, so that nothing of it could be seen. Take its namesake in "
+                "flwr.serverapp.strategy, or run the app as it is: fedpriv audit --app FOLDER."
+            )
         self.inner = inner
 
     def __getattr__(self, name: str) -> Any:

@@ -45,6 +45,7 @@ def preflight(seen: Observation, truth: tuple[Tensor, Tensor] | None = None) -> 
     check_finite(seen)
     victims = stack([seen], fast=False)
     findings = [
+        *model_checks.not_told(seen),
         *model_checks.dropout(seen, seen.model),
         *model_checks.batch_norm(seen, seen.model),
     ]
@@ -63,6 +64,8 @@ def preflight(seen: Observation, truth: tuple[Tensor, Tensor] | None = None) -> 
         ]
     findings += [
         *update_checks.adaptive(victims),
+        *model_checks.optimiser(seen),
+        *model_checks.augmentation(seen),
         *model_checks.schedule(seen),
         *model_checks.smoothness(seen.model),
     ]

@@ -10,6 +10,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from fedpriv.attacks.preflight.finding import Finding
 from fedpriv.evidence.observation import Observation
+from fedpriv.scenario.binding import kebab
 
 
 def dropout(seen: Observation, model: nn.Module) -> Iterator[Finding]:
@@ -58,23 +59,84 @@ def batch_norm(seen: Observation, model: nn.Module) -> Iterator[Finding]:
         )
 
 
+ADAPTIVE = ("adam", "adamw", "adamax", "nadam", "radam", "adagrad", "adadelta", "rmsprop")
+ASKED = {
+    "lr": "the learning rate",
+    "optimiser": "the optimiser",
+    "local_steps": "the number of local steps",
+    "batch_size": "the batch size",
+    "mean": "the mean that inputs are normalised by",
+    "std": "the deviation that inputs are normalised by",
+    "num_examples": "the client's number of samples",
+}
+
+
+def not_told(seen: Observation) -> Iterator[Finding]:
+    """What an attack has to assume because nobody said it."""
+    lacking = [name for name in ASKED if name in seen.unknown]
+    if lacking:
+        words = "; ".join(f"{ASKED[name]} (--set {kebab(name)}=…)" for name in lacking)
+        yield Finding("not-told", "warning", f"you did not tell {words}. Attacks would guess it.")
+
+
+def optimiser(seen: Observation) -> Iterator[Finding]:
+    """Steps that are rescaled element by element."""
+    if seen.knows("optimiser") and seen.optimiser in ADAPTIVE:
+        yield Finding(
+            "optimiser",
+            "warning",
+            f"clients step by {seen.optimiser}, which divides each element by its own size: an "
+            "update keeps little of the sizes in a gradient. Attacks have to replay the steps "
+            "('fedavg-replay').",
+        )
+    elif seen.knows("optimiser", "local_steps") and seen.local_steps > 1 and seen.momentum:
+        yield Finding(
+            "momentum",
+            "warning",
+            f"momentum of {seen.momentum:g} over {seen.local_steps} steps: early batches weigh "
+            "more than late ones. 'fedavg-replay' follows it if the order of samples is guessed.",
+        )
+
+
+def augmentation(seen: Observation) -> Iterator[Finding]:
+    """Samples that were changed at random before training."""
+    if seen.augmentation:
+        yield Finding(
+            "augmentation",
+            "warning",
+            f"clients change samples at random before training ({', '.join(seen.augmentation)}): "
+            "what comes back is at best the changed sample.",
+        )
+
+
 def schedule(seen: Observation) -> Iterator[Finding]:
     """Numbers that cannot all be true."""
-    if seen.batch_size > seen.num_examples:
+    if seen.knows("batch_size", "num_examples") and seen.batch_size > seen.num_examples:
         yield Finding(
             "batch-size",
             "note",
             f"batch size {seen.batch_size} is more than the {seen.num_examples} examples.",
         )
         return
+    if not seen.knows("local_steps", "batch_size"):
+        return
     per_pass = ceil(seen.num_examples / seen.batch_size)
-    if seen.local_steps > 1 and seen.local_steps % per_pass:
+    if seen.knows("num_examples") and seen.local_steps > 1 and seen.local_steps % per_pass:
         yield Finding(
             "local-steps",
             "note",
             f"{seen.local_steps} local steps are no whole number of passes over "
             f"{seen.num_examples} examples "
             f"in batches of {seen.batch_size} ({per_pass} steps a pass).",
+        )
+    if seen.local_steps > 1:
+        passes = seen.local_steps // per_pass
+        often = f", {passes} times over the same samples," if passes > 1 else ""
+        yield Finding(
+            "local-steps",
+            "warning",
+            f"{seen.local_steps} local steps{often} are behind one update: it is no gradient of "
+            "one batch, and the order of samples is unknown. Use 'fedavg-replay'.",
         )
     if seen.batch_size > 8:
         yield Finding(

@@ -8,6 +8,7 @@ from torch import Tensor
 from fedpriv.attacks.analytic.head import Head, head_of
 from fedpriv.attacks.inversion.features import features_of
 from fedpriv.attacks.preflight.finding import Finding
+from fedpriv.attacks.preflight.model_checks import ADAPTIVE
 from fedpriv.errors import BadObservation
 from fedpriv.evidence.victims import Victims
 
@@ -24,30 +25,67 @@ def rounding(victims: Victims) -> float:
 
 
 def sparsity(victims: Victims) -> Iterator[Finding]:
-    """Zeros in every layer: pruning, as no network leaves them there by itself."""
+    """Zeros in every layer that silent units do not explain: pruning.
+
+    A unit that was silent for all samples leaves a row of zeros in its own layer and a column in
+    the next; an input that is zero leaves a column. Pruning leaves zeros between the others.
+    """
     matrices = [victims.delta[k] for k in victims.weights if victims.delta[k].ndim > 2]
-    shares = [float((value == 0).double().mean()) for value in matrices]
+    shares = [scattered_zeros(value[0]) for value in matrices]
     if shares and min(shares) > 0.2:
         yield Finding(
             "sparsity",
             "warning",
             f"{100 * sum(shares) / len(shares):.0f} % of the update is exactly zero, in all "
-            "layers: it was pruned. "
+            "layers, besides what silent units and dark inputs leave: it was pruned. "
             "Use 'pruning-aware'.",
         )
 
 
+def scattered_zeros(change: Tensor) -> float:
+    """The share of zeros of a layer (out, in, …) without its rows and columns of zeros only."""
+    moved = change.flatten(2).any(2) if change.ndim > 2 else change != 0
+    rows, columns = moved.any(1), moved.any(0)
+    kept = change[rows][:, columns]
+    return float((kept == 0).double().mean()) if kept.numel() else 0.0
+
+
 def adaptive(victims: Victims) -> Iterator[Finding]:
-    """All elements moved equally far: an adaptive optimiser's first step keeps only signs."""
+    """Elements of all layers moved about equally far, which gradients do not do by themselves.
+
+    Only asked where nobody told the optimiser, or told another one.
+    """
+    if victims.facts.knows("optimiser") and victims.facts.optimiser in ADAPTIVE:
+        return
     moves = torch.cat([victims.delta[key].flatten() for key in victims.weights]).abs()
     moves = moves[moves > 0]
-    if len(moves) > 10 and float(moves.std() / moves.mean()) < 0.05:
+    if len(moves) <= 10:
+        return
+    if float(moves.std() / moves.mean()) < 0.05:
         yield Finding(
             "optimiser",
             "warning",
             "all elements moved equally far: the optimiser (Adam?) kept little more than the "
             "signs of the gradient. Cosine attacks lose most of their detail.",
         )
+    elif not victims.facts.knows("optimiser") and even_layers(victims):
+        yield Finding(
+            "optimiser",
+            "warning",
+            "the layers moved about equally far, whatever their size: the optimiser rescales its "
+            "steps (Adam?). Tell which it is: --set optimiser=adam.",
+        )
+
+
+def even_layers(victims: Victims) -> bool:
+    """Whether the typical step of every weight matrix is about the same."""
+    sizes = [
+        float(moved.abs().median())
+        for key in victims.weights
+        if victims.delta[key].ndim > 2
+        and (moved := victims.delta[key][victims.delta[key] != 0]).numel()
+    ]
+    return len(sizes) > 1 and max(sizes) < 3 * min(sizes)
 
 
 def head_checks(victims: Victims) -> Iterator[Finding]:
@@ -55,12 +93,16 @@ def head_checks(victims: Victims) -> Iterator[Finding]:
 
     For one sample it is δ ⊗ φ with δ = softmax(Wφ + b) − e_y.
     """
-    off = rounding(victims)
+    facts, off = victims.facts, rounding(victims)
     if off > 0.1:
         yield _vanishing(
             f"{100 * min(off, 1):.0f} % of the update is float32 rounding of the weights"
         )
         return
+    if not facts.knows("lr", "optimiser", "local_steps", "batch_size") or (
+        facts.optimiser in ADAPTIVE
+    ):
+        return  # what follows is about plain steps of a known size
     try:
         head = head_of(victims)
     except BadObservation:
@@ -161,6 +203,8 @@ def _reduction(victims: Victims, head: Head) -> Iterator[Finding]:
     """Cross-entropy averaged over a batch pushes logits up by at most one in all."""
     if head.bias is None:
         return
+    if victims.facts.local_steps > 1 and victims.facts.momentum:
+        return  # velocity adds up: a mean over steps may be larger than any of them
     up = float(-head.bias[0].clamp_max(0).sum())
     if up > 1.02:
         cause = "loss-scale" if up <= 1.02 * victims.slots else "learning-rate"

@@ -17,6 +17,7 @@ from fedpriv.state import State
 
 _SENT, _RECEIVED = "sent/", "received/"
 _TENSORS = ("model", "sent", "received")
+_STAND_INS = {"classes": 1, "input_shape": (), "lr": 1.0}  # of facts that have no default
 MOST = 10**9  # of anything that is counted in a fact
 
 
@@ -39,9 +40,12 @@ class Observation:
         mode: Whether the model was in "train" or "eval" mode.
         dropout: The rate that the model trains with.
         mean, std: The normalisation that clients apply, a number for each channel.
+        augmentation: Names of what changes samples at random before training.
         round: The server round.
         node: The client's name; in a simulation its partition.
         model: The architecture. Its own weights are never used.
+        unknown: Names of facts that nobody told. Their values here are stand-ins; on disk they are
+            null.
 
     Example:
         >>> import torch
@@ -69,9 +73,11 @@ class Observation:
     dropout: float = 0.0
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
+    augmentation: tuple[str, ...] = ()
     round: int = 0
     node: int | str = 0
     model: nn.Module | None = field(default=None, repr=False)
+    unknown: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.lr <= 0:
@@ -103,8 +109,17 @@ class Observation:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Everything but the tensors, ready for JSON."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _TENSORS}
+        """Everything but the tensors, ready for JSON; what nobody told is None."""
+        return {name: None if name in self.unknown else getattr(self, name) for name in FACTS}
+
+    def knows(self, *names: str) -> bool:
+        """Whether all these facts were told, so that their values are no stand-ins."""
+        return not set(names) & set(self.unknown)
+
+    def told(self, **facts: Any) -> Self:
+        """The same observation with these facts known."""
+        rest = tuple(name for name in self.unknown if name not in facts)
+        return replace(self, **facts, unknown=rest)
 
     @property
     def delta(self) -> State:
@@ -154,6 +169,9 @@ class Observation:
             for key, value in sent.items()
         }
         return cls(sent=sent, received=received, lr=lr, **facts)
+
+
+FACTS = tuple(f.name for f in fields(Observation) if f.name not in (*_TENSORS, "unknown"))
 
 
 def mean_gradient(seen: Observation, delta: State, sent: State) -> State:
@@ -208,8 +226,7 @@ def _parts(tensors: State, name: str) -> tuple[State, State]:
 
 
 def _known(facts: Mapping[str, Any], name: str) -> dict[str, Any]:
-    known = {f.name for f in fields(Observation)} - set(_TENSORS)
-    strange = facts.keys() - known
+    strange = facts.keys() - set(FACTS)
     if strange:
         raise BadObservation(
             f"the facts of {name} hold {_some(strange)}, which fedpriv does not know."
@@ -217,12 +234,15 @@ def _known(facts: Mapping[str, Any], name: str) -> dict[str, Any]:
     lacking = {"classes", "input_shape", "lr"} - facts.keys()
     if lacking:
         raise BadObservation(f"the facts of {name} lack {_some(lacking)}.")
+    unknown = tuple(key for key in FACTS if key in facts and facts[key] is None)
+    facts = {key: value for key, value in facts.items() if value is not None}
     try:
         found = fitted(Observation, facts, f"the facts of {name}")
     except BadOption as error:
         raise BadObservation(str(error)) from error
+    found |= {key: _STAND_INS[key] for key in unknown if key in _STAND_INS}
     check_sane(found, name)
-    return found
+    return {**found, "unknown": unknown}
 
 
 def check_sane(facts: Mapping[str, Any], name: str) -> None:

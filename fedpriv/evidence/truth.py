@@ -15,6 +15,7 @@ from fedpriv.errors import BadInput
 from fedpriv.files import whole
 
 TRUTH_VARIABLE = "FEDPRIV_TRUTH"  # names the folder where clients of one environment keep it
+EXACT = 2**53  # Flower's node ids have more digits than a float
 ATTRIBUTE, SECRET = "attribute/", "secret/"  # what the names of optional arrays begin with
 
 
@@ -74,6 +75,8 @@ class Truth:
         tensors |= {SECRET + name: value for name, value in self.secrets.items()}
         arrays: dict[str, Any] = {key: value.cpu().numpy() for key, value in tensors.items()}
         facts = np.array([self.clean, self.added, self.round, self.node], dtype=np.float64)
+        if self.node > EXACT:
+            arrays["node"] = np.array(str(self.node))
         with whole(path, mode=0o600) as beside, beside.open("wb") as file:
             np.savez(file, **arrays, facts=facts)
         return path
@@ -83,8 +86,10 @@ class Truth:
         """Read what `save` wrote."""
         try:
             with np.load(path, allow_pickle=False) as file:
-                found = {key: torch.from_numpy(file[key]) for key in file.files if key != "facts"}
+                plain = [key for key in file.files if key not in ("facts", "node")]
+                found = {key: torch.from_numpy(file[key]) for key in plain}
                 clean, added, server_round, node = file["facts"].tolist()
+                node = str(file["node"]) if "node" in file.files else node
             return cls(
                 x=found["x"],
                 trained=found.get("trained", found["x"]),

@@ -17,12 +17,22 @@ def audit_section(run: Run) -> Section:
         return Section("audit", "Audit")
     rounds, minutes, work = found["rounds"], found["minutes"], found["work"]
     given = "" if minutes["given"] is None else f" of {minutes['given']:g}"
+    units = (
+        f" and {work['units']} units of work on {work['workers']} cores; "
+        f"`--work {work['units']}` repeats it"
+        if work["units"]
+        else ""
+    )
     words = (
         f"{rounds['trained']} of {rounds['wanted']} rounds were trained. The audit took "
-        f"{minutes['used']:g}{given} minutes and {work['units']} units of work on "
-        f"{work['workers']} cores; `--work {work['units']}` repeats it. A victim is one sample of "
-        "one client, and its worst score over all attacks counts once. Intervals are exact (95 %)."
+        f"{minutes['used']:g}{given} minutes{units}. A victim is one sample of one client, and its "
+        "worst score over all attacks counts once. Intervals are exact (95 %)."
     )
+    if run.app:
+        words = (
+            f"The Flower app {run.app['name']} {run.app['version']} ran as it is, SHA-256 "
+            f"{run.app['sha256'][:16]}…, commit {run.app['commit'] or 'unknown'}. {words}"
+        )
     tables = [
         questions("The federation as configured", found["questions"]),
         questions("Kinds of claim that no gate asks about", found.get("besides", [])),

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
+from torch import Tensor
 
 from fedpriv.metrics.membership import Exposure, curve, exposure
 from fedpriv.metrics.permutations import chance_of
@@ -151,7 +153,7 @@ def _most_exposed(run: Run, scores: pd.DataFrame) -> list[Tile]:
         return []
     place = {int(number): i for i, number in enumerate(key.numbers.tolist())}
     found = by_sample(own).head(SHOWN)
-    pixels = dataset_of(run.scenario).denormalised(candidates.x)
+    pixels = as_pixels(run, candidates.x)
     return [
         Tile(
             f"sample {int(row['victim'])} of client {int(row['node'])} · "
@@ -161,6 +163,15 @@ def _most_exposed(run: Run, scores: pd.DataFrame) -> list[Tile]:
         for _, row in found.iterrows()
         if int(row["victim"]) in place
     ]
+
+
+def as_pixels(run: Run, x: Tensor) -> Tensor:
+    """Pictures in [0, 1]; what is known of an app's own data is in its facts."""
+    if not run.app:
+        return dataset_of(run.scenario).denormalised(x)
+    facts = run.app.get("facts", {})
+    mean, std = (torch.tensor(facts.get(key) or [0.0]).view(-1, 1, 1) for key in ("mean", "std"))
+    return (x * std + mean).clamp(0, 1) if facts.get("std") else x.clamp(0, 1)
 
 
 def _owners(scores: pd.DataFrame, several: bool) -> Section:

@@ -1,5 +1,6 @@
 """The sections of a page that tell of runs."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -257,10 +258,17 @@ def _settings(runs: list[Run]) -> Section:
         for block in (
             *promise_blocks(run),
             *environment_blocks(run.environment, run.name),
-            Block(f"The scenario of {run.name}", run.scenario.toml()),
+            settings_block(run),
         )
     ]
     return Section("settings", "Settings", tables=[table], blocks=blocks)
+
+
+def settings_block(run: Run) -> Block:
+    """The scenario; of somebody's app who it is and the facts that were found."""
+    if not run.app:
+        return Block(f"The scenario of {run.name}", run.scenario.toml())
+    return Block(f"The Flower app {run.app['name']}", json.dumps(run.app, indent=1))
 
 
 def epsilon_means(scenario: Scenario) -> str:

@@ -33,6 +33,7 @@ class Run:
     findings: list[dict[str, Any]] = field(default_factory=list)
     audit: dict[str, Any] = field(default_factory=dict)
     gates: list[Gate] = field(default_factory=list)
+    app: dict[str, Any] = field(default_factory=dict)  # of somebody's Flower app
 
     @property
     def doubts(self) -> list[str]:
@@ -140,6 +141,7 @@ def _run(folder: RunFolder, name: str) -> Run:
         findings=folder.findings(),
         audit=folder.verdict(),
         gates=gates_in(folder),
+        app=folder.app(),
     )
 
 

@@ -25,6 +25,7 @@ def _register() -> None:
         catalogue,
         deploy,
         export,
+        facts,
         pareto,
         preflight,
         report,
@@ -40,6 +41,7 @@ def _register() -> None:
     app.command("audit")(guarded(audit.audit))
     app.command("attack")(guarded(attack.attack))
     app.command("preflight")(guarded(preflight.preflight))
+    app.command("facts")(guarded(facts.facts))
     app.command("search")(guarded(search.search))
     app.command("sweep")(guarded(sweep.sweep))
     app.command("pareto")(guarded(pareto.pareto))

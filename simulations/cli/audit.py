@@ -52,10 +52,32 @@ def audit(
     pdf: Annotated[
         bool, typer.Option("--pdf", help="Write two pages to sign too: report.pdf in the folder.")
     ] = False,
+    app: Annotated[
+        str | None,
+        typer.Option(help="A Flower app's folder instead of a scenario; nothing in it changes."),
+    ] = None,
+    run_config: Annotated[
+        list[str] | None,
+        typer.Option(help="With --app: its settings, as for `flwr run`. Repeatable."),
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="With --app: NAME=OURS serves what the app asks of the hub from data that are "
+            "here: a name of `fedpriv list data`, a file.csv or pkg.module:function. Repeatable."
+        ),
+    ] = None,
+    clients: Annotated[int, typer.Option(help="With --app: how many clients.", min=1)] = 10,
     as_json: AsJson = False,
 ) -> None:
     """Find out whether a federation leaks, and which defence would stop it."""
-    from fedpriv.errors import BadFolder, GateCrossed, Undecided
+    from fedpriv.errors import BadFolder, BadOption, GateCrossed, Undecided
+
+    if app is not None:
+        if scenario or settings or profile or resume or ray_address or fail_if or work or pdf:
+            raise BadOption("--app takes --run-config, --data, --clients, --minutes and --out.")
+        of_app(app, run_config or [], data or [], clients, minutes, folder, as_json)
+        return
     from fedpriv.report.sheet import write_sheet
     from fedpriv.runfolder import RunFolder, new_folder
     from fedpriv.scenario import read
@@ -103,3 +125,33 @@ def audit(
             raise GateCrossed(f"{found['sentence']} See {found['report']}.")
         if found["outcome"] == "undecided":
             raise Undecided(f"{found['sentence']} See {found['report']}.")
+
+
+def of_app(
+    app: str,
+    run_config: list[str],
+    data: list[str],
+    clients: int,
+    minutes: float,
+    folder: Path | None,
+    as_json: bool,
+) -> None:
+    """The same for somebody's Flower app."""
+    from fedpriv.errors import GateCrossed, Undecided
+    from fedpriv.runfolder import new_folder
+    from fedpriv.simulations.apps.launching import Job, launch
+    from fedpriv.simulations.apps.source import read_source
+
+    name = read_source(app, run_config).name
+    place = folder or new_folder(f"audit-{name}").path
+    job = Job(app, str(place.resolve()), minutes, clients, tuple(run_config), tuple(data))
+    found = launch(job)
+    if as_json:
+        typer.echo(json.dumps(found))
+    else:
+        out.print(found["sentence"], highlight=False)
+        out.print(f"report: {found['report']}", highlight=False, soft_wrap=True)
+    if found["outcome"] == "leaks":
+        raise GateCrossed(f"{found['sentence']} See {found['report']}.")
+    if found["outcome"] == "undecided":
+        raise Undecided(f"{found['sentence']} See {found['report']}.")

@@ -25,17 +25,36 @@ def preflight(
     truth: Annotated[
         Path | None, typer.Option(help="The folder of samples that clients kept.")
     ] = None,
+    control: Annotated[
+        bool,
+        typer.Option(help="Attack a planted client with the same facts, and say what comes back."),
+    ] = False,
+    name: Annotated[
+        str | None,
+        typer.Option("--attack", help="The attack of the control. Default: by the facts."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Say whether an attack can work here, and if not, which condition fails."""
     from fedpriv.simulations.judging.findings import examined, findings_of
+    from fedpriv.simulations.judging.planting import controlled
     from fedpriv.simulations.judging.recordings import opened, truths_in
+    from fedpriv.simulations.stopping import stoppable
 
     recording, place = opened(observations, model, settings or [])
     results = examined(recording.updates, truths_in(truth) if truth else place.truth_of)
+    found = None
+    if control:
+        first = recording.updates[0]
+        chosen = name or ("fedavg-replay" if first.local_steps > 1 else "quick")
+        with stoppable() as progress:
+            found = controlled(first, chosen, progress)
     if as_json:
         verdicts = {result.name: result.verdict for result in results}
-        typer.echo(json.dumps({"verdicts": verdicts, "findings": findings_of(results)}))
+        about = {"verdicts": verdicts, "findings": findings_of(results)}
+        if found is not None:
+            about["control"] = found.plain()
+        typer.echo(json.dumps(about))
         return
     for verdict in dict.fromkeys(result.verdict for result in results):
         names = [result.name for result in results if result.verdict == verdict]
@@ -47,3 +66,5 @@ def preflight(
         table.add_row(entry["severity"], entry["cause"], count, entry["detail"])
     if table.row_count:
         out.print(table)
+    if found is not None:
+        out.print(found.sentence, highlight=False)

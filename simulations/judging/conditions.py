@@ -20,7 +20,7 @@ from fedpriv.metrics.faces import Verifier, verifier
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import dataset_of
-from fedpriv.simulations.judging.held import make_candidates, own_samples
+from fedpriv.simulations.judging.held import kept_candidates, make_candidates, own_samples
 from fedpriv.simulations.judging.knowledge import noise_settings
 from fedpriv.simulations.judging.shadows import shadow_federations
 from fedpriv.strategies.catalogue import row_of as strategy_row
@@ -186,9 +186,14 @@ def why_not(attack: str, scenario: Scenario, strict: bool = False) -> str | None
 
 
 def given_to(attack: str, scenario: Scenario | None, folder: RunFolder | None) -> Given:
-    """Everything that the conditions of an attack give, where they hold."""
+    """Everything that the conditions of an attack give, where they hold.
+
+    A stranger's recording has no scenario, but may have candidates in its folder.
+    """
     options: dict[str, Any] = {}
     objects: dict[str, Any] = {}
+    if scenario is None and folder is not None and "candidates" in row_of(attack).needs:
+        objects["candidates"] = kept_candidates(folder)
     for condition in conditions_of(row_of(attack)):
         if scenario is not None and condition.holds(scenario):
             given = condition.gives(scenario, folder)

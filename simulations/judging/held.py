@@ -159,6 +159,13 @@ def make_candidates(folder: RunFolder, scenario: Scenario, truth_of: TruthOf) ->
     return _kept(folder, folder.candidates_file.stat().st_mtime_ns)
 
 
+def kept_candidates(folder: RunFolder) -> Candidates:
+    """The candidates that lie in a folder; BadInput where there are none."""
+    if not folder.candidates_file.exists():
+        raise BadInput(f"'{folder.path}' holds no candidates to ask about.")
+    return _kept(folder, folder.candidates_file.stat().st_mtime_ns)
+
+
 @lru_cache(maxsize=2)
 def _kept(folder: RunFolder, written: int) -> Candidates:
     """The same object for all attacks on a folder, so that they share what they compute."""

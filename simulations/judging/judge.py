@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from fedpriv.catalogue import METRICS
-from fedpriv.evidence.claims import Claim
+from fedpriv.evidence.claims import Claim, Public
 from fedpriv.evidence.truth import Truth
 from fedpriv.lock import alone
 from fedpriv.progress import Progress, Told, go_on
@@ -149,12 +149,17 @@ def scored_claims(
     truth_of: TruthOf | None = None,
     metrics: Iterable[str] = (),
     turns: Turns | None = None,
+    public: Public | None = None,
     tell: Tell = silent,
     progress: Progress = go_on,
 ) -> Judged:
-    """All attacks on a recording, then their scores; pictures only where no truth was kept."""
+    """All attacks on a recording, then their scores; pictures only where no truth was kept.
+
+    `public` are samples for blind guesses where the recording has no scenario to take them from.
+    """
     found, told = Judged(), Told(progress)
-    judge, known = judge_of(recording.scenario, attacks, metrics), truth_of or folder.truth_of
+    judge = judge_of(recording.scenario, attacks, metrics, public)
+    known = truth_of or folder.truth_of
     labels: dict[str, Attack] = {}
     for attack, label in (turns or in_order(attacks))(recording, found):
         if labels and not told(len(labels) / (1 + len(attacks)), math.nan):
@@ -175,7 +180,10 @@ def scores_of_others(folder: RunFolder, labels: Sequence[str]) -> list[Row]:
 
 
 def judge_of(
-    scenario: Scenario | None, attacks: Sequence[Attack], metrics: Iterable[str] = ()
+    scenario: Scenario | None,
+    attacks: Sequence[Attack],
+    metrics: Iterable[str] = (),
+    public: Public | None = None,
 ) -> Judge:
     """A judge who computes the catalogue's metrics, those of [gate], and `metrics`.
 
@@ -187,7 +195,8 @@ def judge_of(
     faces = faces_of(scenario) if scenario is not None and about_faces else None
     gate = scenario.gate if scenario is not None else ()
     names = dict.fromkeys((*METRICS, *gate, *metrics))
-    return Judge(scenario, faces, metrics={name: METRICS.build(name) for name in names})
+    built = {name: METRICS.build(name) for name in names}
+    return Judge(scenario, faces, metrics=built, own=public)
 
 
 def scores_of(

@@ -2,17 +2,19 @@
 
 import logging
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
+from fedpriv.catalogue import MODELS
 from fedpriv.errors import BadFolder, BadObservation, BadOption
 from fedpriv.evidence.folder import Evidence, load_folder
-from fedpriv.evidence.observation import Observation
+from fedpriv.evidence.naming import fitted_to
+from fedpriv.evidence.observation import FACTS, Observation
 from fedpriv.evidence.release import Release
 from fedpriv.evidence.truth import Truth
 from fedpriv.registry import FOREIGN, imported, said
@@ -25,7 +27,7 @@ from fedpriv.simulations.judging.attacking import Recording
 
 log = logging.getLogger(__name__)
 SIZES = (28, 32, 48, 64, 96, 128, 160, 224, 256, 299)  # of images, tried when nobody says
-SETTABLE = {f.name for f in fields(Observation)} - {"sent", "received", "model", "round", "node"}
+SETTABLE = set(FACTS) - {"round", "node"}
 
 
 def of_run(folder: RunFolder, facts: Mapping[str, Any] | None = None) -> Recording:
@@ -71,11 +73,11 @@ def bound_to(
         if isinstance(seen, Release):
             found.append(seen)
             continue
-        seen = replace(seen, **facts) if facts else seen
+        seen = seen.told(**facts)
         if not seen.input_shape:
             shape = shape or input_shape_of(model)
-            seen = replace(seen, input_shape=shape)
-        found.append(seen.on(model))
+            seen = seen.told(input_shape=shape)
+        found.append(fitted_to(seen, model).on(model))
     return found
 
 
@@ -105,8 +107,17 @@ def input_shape_of(model: nn.Module) -> tuple[int, ...]:
     )
 
 
-def built_model(path: str) -> nn.Module:
-    """The module at `pkg.module:Net`, called without arguments unless it is one already."""
+def built_model(path: str, shape: Sequence[int] = (), classes: int | None = None) -> nn.Module:
+    """The module at `pkg.module:Net`, called without arguments unless it is one already.
+
+    A name of the catalogue is built for inputs of `shape`. Modules are also looked for in the
+    folder that the command was started in, after all others.
+    """
+    if ":" not in path:
+        return catalogued(path, shape, classes)
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
     found = imported(path, "model")
     try:
         model = found if isinstance(found, nn.Module) else found()
@@ -115,6 +126,18 @@ def built_model(path: str) -> nn.Module:
     if not isinstance(model, nn.Module):
         raise BadOption(f"model '{path}' gives a {type(model).__name__}, not a torch module.")
     return model
+
+
+def catalogued(name: str, shape: Sequence[int], classes: int | None) -> nn.Module:
+    """A model of `fedpriv list models` for recorded inputs."""
+    MODELS[name]  # which says what there is, where there is no such name
+    if not shape or classes is None:
+        raise BadOption(
+            f"--model {name} needs to know its inputs: give --set input-shape=[3,32,32], "
+            "or the app's own class as pkg.module:Net."
+        )
+    channels, size = (shape[0], shape[1]) if len(shape) == 3 else (math.prod(shape), 1)
+    return MODELS.build(name, {}, channels=channels, size=size, classes=classes)
 
 
 def facts_from(settings: Sequence[str]) -> dict[str, Any]:
@@ -152,7 +175,11 @@ def opened(path: Path, model: str | None, settings: Sequence[str]) -> tuple[Reco
             f"'{path}' is not part of a run folder: say which model its clients train, "
             "--model pkg.module:Net."
         )
-    return of_stranger(path, built_model(model), facts), RunFolder(path.parent)
+    first = next((one for one in good_evidence(path) if isinstance(one, Observation)), None)
+    shape = facts.get("input_shape") or (first.input_shape if first else ())
+    classes = facts.get("classes") or (first.classes if first else None)
+    found = built_model(model, shape, classes)
+    return of_stranger(path, found, facts), RunFolder(path.parent)
 
 
 def truths_in(path: Path, since: float = 0.0) -> Callable[[str], Truth | None]:

@@ -37,9 +37,10 @@ class Scored:
 class Judge:
     """What scoring needs to know of a run.
 
-    A stranger's recording has no scenario and no blind guess. `faces` gives identity features of
-    pictures in [0, 1], where an attack of the scenario is about faces. `recogniser` says whether
-    somebody would recognise a reconstruction; only audits ask it.
+    A stranger's recording has no scenario; it has a blind guess where `own` are public samples of
+    the same kind. `faces` gives identity features of pictures in [0, 1], where an attack of the
+    scenario is about faces. `recogniser` says whether somebody would recognise a reconstruction;
+    only audits ask it.
     """
 
     scenario: Scenario | None = None
@@ -48,6 +49,7 @@ class Judge:
     metrics: Mapping[str, Metric] = field(
         default_factory=lambda: {name: METRICS.build(name) for name in METRICS}
     )
+    own: Public | None = None
 
     @cached_property
     def groups(self) -> dict[str, slice]:
@@ -56,7 +58,7 @@ class Judge:
     def public(self, node: int) -> Public | None:
         """Public samples of the kind that a client holds: the test part of the data."""
         if self.scenario is None:
-            return None
+            return self.own
         x, y = test_samples(self.scenario)
         names = ("label", *dataset_of(self.scenario).attributes)
         attributes = {name: labels_of(self.scenario, name, "test")[0] for name in names}

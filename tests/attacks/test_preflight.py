@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from fedpriv.attacks.preflight import preflight, preflight_all
+from fedpriv.engine.gradients import gradient_of
 from fedpriv.evidence.observation import Observation
 from fedpriv.state import state_of
 
@@ -163,3 +164,86 @@ def test_signs_only():
     seen, _, _ = broken("sound")
     signs = {k: seen.sent[k] + 0.01 * v.sign() for k, v in seen.delta.items()}
     assert "optimiser" in {f.cause for f in preflight(replace(seen, received=signs)).findings}
+
+
+def quiet_units(rows=1):
+    """A table through ReLUs on one sample: many units are silent."""
+    torch.manual_seed(1)
+    net = nn.Sequential(
+        nn.Linear(30, 32), nn.ReLU(), nn.Linear(32, 16), nn.ReLU(), nn.Linear(16, 2)
+    )
+    x, y = torch.randn(rows, 30), torch.zeros(rows, dtype=torch.long)
+    gradient = gradient_of(net, x, y)
+    facts = {"classes": 2, "input_shape": (30,), "batch_size": rows, "num_examples": rows}
+    return Observation.of_gradient(net.state_dict(), gradient, lr=0.1, **facts).on(net)
+
+
+def test_silent_units_are_not_taken_for_pruning():
+    seen = quiet_units()
+    zeros = torch.cat([value.flatten() for value in seen.delta.values()]) == 0
+    assert float(zeros.double().mean()) > 0.3
+    assert "sparsity" not in {finding.cause for finding in preflight(seen).findings}
+
+
+def test_pruning_is_found_among_silent_units():
+    seen = quiet_units()
+    draw = torch.Generator().manual_seed(0)
+    received = {
+        key: torch.where(torch.rand(value.shape, generator=draw) < 0.5, seen.sent[key], value)
+        for key, value in seen.received.items()
+    }
+    causes = preflight(replace(seen, received=received)).findings
+    assert "sparsity" in {finding.cause for finding in causes}
+
+
+def adam_steps(steps=9):
+    torch.manual_seed(2)
+    net = nn.Sequential(nn.Conv2d(1, 6, 5), nn.ReLU(), nn.Flatten(), nn.Linear(6 * 64, 10))
+    sent = {key: value.clone() for key, value in net.state_dict().items()}
+    optimiser = torch.optim.Adam(net.parameters(), lr=1e-3)
+    for _ in range(steps):
+        optimiser.zero_grad()
+        cross_entropy(net(torch.rand(32, 1, 12, 12)), torch.randint(10, (32,))).backward()
+        optimiser.step()
+    return Observation(
+        sent=sent,
+        received=net.state_dict(),
+        classes=10,
+        input_shape=(1, 12, 12),
+        lr=1e-3,
+        optimiser="adam",
+        local_steps=steps,
+        batch_size=32,
+        num_examples=96,
+    ).on(net)
+
+
+def test_steps_of_adam_are_named_and_nothing_else_is():
+    causes = [f.cause for f in preflight(adam_steps()).findings if f.severity != "note"]
+    assert causes == ["optimiser", "local-steps", "batch-size"]
+
+
+def test_what_nobody_told_comes_first_and_no_defence_is_made_up_from_it():
+    names = ("lr", "optimiser", "local_steps", "batch_size", "mean", "std")
+    seen = replace(
+        adam_steps(), lr=1.0, optimiser="sgd", local_steps=1, batch_size=1, unknown=names
+    )
+    found = preflight(seen).findings
+    assert found[0].cause == "not-told" and "--set local-steps=…" in found[0].detail
+    assert {f.cause for f in found if f.severity != "note"} == {"not-told", "optimiser"}
+
+
+def test_momentum_matters_from_the_second_step_on():
+    seen = quiet_units()
+    one, several = replace(seen, momentum=0.9), replace(seen, momentum=0.9, local_steps=3)
+    assert "momentum" not in {finding.cause for finding in preflight(one).findings}
+    assert {"momentum", "local-steps"} <= {f.cause for f in preflight(several).findings}
+
+
+def test_augmentation_is_named_with_its_transformations():
+    (found,) = [
+        f
+        for f in preflight(replace(quiet_units(), augmentation=("RandomCrop",))).findings
+        if f.cause == "augmentation"
+    ]
+    assert "RandomCrop" in found.detail

@@ -79,7 +79,7 @@ def test_the_product_declares_what_it_imports(folder):
 
 def test_tests_benchmarks_and_docs_declare_what_they_import():
     declared = ALWAYS.union(*EXTRAS.values())
-    own = {path.stem for path in files(*AROUND)}
+    own = {name for path in files(*AROUND) for name in (path.stem, path.parent.name)}
     missing = {
         str(path.relative_to(ROOT)): found
         for path in files(*AROUND)

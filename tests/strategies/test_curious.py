@@ -1,6 +1,7 @@
 """The curious server: it sees every reply, changes nothing, and its failures touch nobody."""
 
 import copy
+import json
 import logging
 import random
 
@@ -11,8 +12,10 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedAvg, FedMedian
 from torch import nn
 
+from fedpriv.clients.keeping import keep_truth
 from fedpriv.evidence.folder import load_folder
 from fedpriv.evidence.observation import Observation
+from fedpriv.evidence.truth import Truth
 from fedpriv.simulations.federation.backends import InlineBackend
 from fedpriv.simulations.federation.grid import SimulationGrid
 from fedpriv.strategies import Curious, Exchange, record_to
@@ -159,3 +162,50 @@ def test_an_own_start_loop_of_the_inner_strategy_is_kept():
     curious = Curious(Own(fraction_train=0.5), print)
     hook, fraction = curious.start(None, None)
     assert hook == curious.configure_train and fraction == 0.5
+
+
+def test_what_no_message_says_is_null_on_disk_and_unknown_when_read(tmp_path):
+    federation(Curious(plain(), record_to(tmp_path, batch_size=4)), rounds=1)
+    path = sorted(tmp_path.glob("*.json"))[0]
+    facts = json.loads(path.read_text())
+    assert facts["lr"] == 0.1 and facts["batch_size"] == 4  # the message's, and the given one
+    nothing = ("optimiser", "local_steps", "momentum", "mean", "std", "mode", "loss", "dropout")
+    assert all(facts[name] is None for name in nothing)
+    seen = Observation.load(path.with_suffix(".safetensors"))
+    assert set(nothing) <= set(seen.unknown) and seen.knows("lr", "batch_size")
+    told = seen.told(optimiser="adam", local_steps=3)
+    assert told.knows("optimiser", "local_steps") and told.local_steps == 3
+    assert not told.knows("momentum")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_strategy_of_the_older_interface_is_refused_with_the_way_out(tmp_path):
+    from flwr.server.strategy import FedAvg as OldFedAvg
+
+    with pytest.raises(TypeError, match=r"Message API.*fedpriv audit --app"):
+        Curious(OldFedAvg(), record_to(tmp_path))
+
+
+HUGE = (2**60, 2**60 + 1)  # as Flower's node ids are
+
+
+def test_the_truth_of_one_s_own_app_is_kept_under_the_names_of_its_evidence(tmp_path):
+    mod = keep_truth(tmp_path / "truth")
+    watched = ClientApp()
+    watched.train(mods=[mod])(train)
+    backend = InlineBackend()
+    backend.build(lambda: watched)
+    contexts = {n: Context(1, n, {"partition-id": n % 2}, RecordDict(), {}) for n in HUGE}
+    grid = SimulationGrid(backend, contexts)
+    Curious(plain(), record_to(tmp_path / "seen")).start(
+        grid=grid,
+        initial_arrays=ArrayRecord(Net().state_dict()),
+        train_config=ConfigRecord({"lr": 0.1}),
+        num_rounds=2,
+    )
+    grid.close()
+    names = {path.stem for path in (tmp_path / "seen").glob("*.safetensors")}
+    assert names == {path.stem for path in (tmp_path / "truth").glob("*.npz")}
+    assert len(names) == 4
+    truth = Truth.load(tmp_path / "truth" / f"2-{2**60 + 1}.npz")
+    assert truth.node == 2**60 + 1 and len(truth.x) == len(truth.y) > 0

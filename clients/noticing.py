@@ -1,0 +1,235 @@
+"""What a client's training really does, noted from outside by torch's own global hooks.
+
+Nothing in the client's code changes. Every forward call, loss and optimiser step passes by here.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.modules.dropout import _DropoutNd
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
+from torch.overrides import TorchFunctionMode
+
+LOSSES = {
+    functional.cross_entropy: "cross-entropy",
+    functional.nll_loss: "nll",
+    functional.binary_cross_entropy: "bce",
+    functional.binary_cross_entropy_with_logits: "bce-with-logits",
+    functional.mse_loss: "mse",
+    functional.l1_loss: "l1",
+    functional.smooth_l1_loss: "smooth-l1",
+    functional.huber_loss: "huber",
+    functional.kl_div: "kl",
+    functional.ctc_loss: "ctc",
+}
+MOST_HELD = 4000  # evaluated samples that are kept
+
+
+@dataclass(eq=False)
+class Call:
+    """A forward call of a model that nothing else called."""
+
+    module: nn.Module
+    x: Tensor
+    training: bool
+    learns: bool  # whether gradients were wanted
+
+
+@dataclass(eq=False)
+class Loss:
+    """A call of a loss function."""
+
+    name: str
+    outputs: int
+    target: Tensor
+    scaled: str  # what makes it another function than the plain mean
+    learns: bool
+
+
+@dataclass(eq=False)
+class Notes:
+    """What one message made a client do, step by step."""
+
+    optimiser: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    rates: list[float] = field(default_factory=list)
+    x: list[Tensor] = field(default_factory=list)  # the samples of each step
+    y: list[Tensor] = field(default_factory=list)
+    losses: set[str] = field(default_factory=set)
+    scaled: set[str] = field(default_factory=set)
+    outputs: set[int] = field(default_factory=set)
+    training: set[bool] = field(default_factory=set)
+    dropout: float = 0.0
+    model: nn.Module | None = None
+    parts: set[str] = field(default_factory=set)  # classes of modules that were called one by one
+    tokens: bool = False  # whether whole numbers entered the model, as text does
+
+    @property
+    def steps(self) -> int:
+        return len(self.rates)
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many samples each step took."""
+        return [len(x) for x in self.x]
+
+
+class Eyes:
+    """Notes what happens between `with`; `current` is of the message that is being answered."""
+
+    def __init__(self) -> None:
+        self.current: Notes | None = None
+        self.normalised: set[tuple[tuple[float, ...], tuple[float, ...]]] = set()
+        self.random: set[str] = set()  # transformations that change samples at random
+        self.held: list[tuple[Tensor, Tensor]] = []  # batches that were evaluated, with labels
+        self._count = 0
+        self._depth = 0
+        self._calls: list[Call] = []
+        self._losses: list[Loss] = []
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        before = register_module_forward_pre_hook(self._before)
+        after = register_module_forward_hook(self._after, always_call=True)
+        stepped = register_optimizer_step_post_hook(self._stepped)
+        for handle in (before, after, stepped):
+            self._stack.callback(handle.remove)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    @contextmanager
+    def noting(self) -> Iterator[Notes]:
+        """The notes of one message, in the thread that answers it."""
+        self.current = notes = Notes()
+        self._calls.clear()
+        self._losses.clear()
+        try:
+            with _LossMode(self):
+                yield notes
+        finally:
+            self.current = None
+
+    def _before(self, module: nn.Module, arguments: tuple[Any, ...]) -> None:
+        top, self._depth = self._depth == 0, self._depth + 1
+        if is_transform(module):
+            self._transformed(module)
+        elif top and next(module.parameters(), None) is not None and arguments:
+            self._called(module, arguments[0])
+
+    def _after(self, module: nn.Module, arguments: tuple[Any, ...], result: Any) -> None:
+        self._depth = max(0, self._depth - 1)
+
+    def _transformed(self, module: nn.Module) -> None:
+        name = type(module).__name__
+        if name == "Normalize":
+            mean, std = (tuple(map(float, getattr(module, key))) for key in ("mean", "std"))
+            self.normalised.add((mean, std))
+        elif name.startswith("Random") or name in ("ColorJitter", "AutoAugment", "TrivialAugment"):
+            self.random.add(name)
+
+    def _called(self, module: nn.Module, x: Any) -> None:
+        if not isinstance(x, Tensor):
+            return
+        if not x.is_floating_point():
+            if self.current is not None and torch.is_grad_enabled():
+                self.current.tokens = True
+            return
+        call = Call(module, x.detach(), module.training, torch.is_grad_enabled())
+        if not call.learns:  # evaluation: only the last call can still meet its loss
+            self._calls = [one for one in self._calls if one.learns]
+        self._calls.append(call)
+
+    def lost(self, loss: Loss) -> None:
+        """A loss was computed: of a step to come, or of an evaluation."""
+        if loss.learns:
+            self._losses.append(loss)
+        elif self._calls and not self._calls[-1].learns and self._count < MOST_HELD:
+            x = self._calls.pop().x
+            if len(x) == len(loss.target):
+                self.held.append((x.cpu(), loss.target.cpu()))
+                self._count += len(x)
+
+    def _stepped(self, optimizer: Optimizer, arguments: Any, named: Any) -> None:
+        calls, losses = [one for one in self._calls if one.learns], self._losses
+        self._calls, self._losses = [], []
+        if self.current is None:
+            return
+        owned = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        calls = [
+            one for one in calls if any(id(p) in owned for p in one.module.parameters(recurse=True))
+        ]
+        notes, options = self.current, optimizer.param_groups[0]
+        notes.optimiser = type(optimizer).__name__.lower()
+        plain = (bool, int, float, tuple)
+        notes.options = {k: v for k, v in options.items() if isinstance(v, plain)}
+        notes.rates.append(float(options["lr"]))
+        if not calls:
+            return
+        first = calls[0]
+        notes.parts |= {type(one.module).__name__ for one in calls}
+        notes.model = unwrapped(first.module)
+        notes.training |= {one.training for one in calls}
+        notes.dropout = max([notes.dropout, *dropout_of(first)])
+        notes.x.append(torch.cat([one.x for one in calls if one.module is first.module]).cpu())
+        notes.losses |= {loss.name for loss in losses}
+        notes.scaled |= {loss.scaled for loss in losses if loss.scaled}
+        notes.outputs |= {loss.outputs for loss in losses}
+        if losses:
+            notes.y.append(torch.cat([loss.target for loss in losses]).cpu())
+
+
+class _LossMode(TorchFunctionMode):
+    """Sees every call of a torch function; tells of losses and changes none."""
+
+    def __init__(self, eyes: Eyes) -> None:
+        super().__init__()
+        self.eyes = eyes
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        named = kwargs or {}
+        if func in LOSSES:
+            given = [*args, *(named[key] for key in ("input", "target") if key in named)]
+            if len(given) > 1 and isinstance(given[1], Tensor):
+                outputs, target = given[0], given[1].detach()
+                width = outputs.shape[1] if outputs.dim() > 1 else 1
+                scaled = scaling(named)
+                self.eyes.lost(Loss(LOSSES[func], width, target, scaled, torch.is_grad_enabled()))
+        return func(*args, **named)
+
+
+def scaling(named: dict[str, Any]) -> str:
+    """What makes a loss another function than the plain mean over samples."""
+    if named.get("reduction", "mean") != "mean":
+        return f"reduction '{named['reduction']}'"
+    if named.get("label_smoothing"):
+        return f"label smoothing {named['label_smoothing']:g}"
+    return "class weights" if named.get("weight") is not None else ""
+
+
+def is_transform(module: nn.Module) -> bool:
+    return type(module).__module__.startswith("torchvision.transforms")
+
+
+def unwrapped(module: nn.Module) -> nn.Module:
+    """The model itself, where Opacus or DataParallel wrapped it."""
+    for name in ("_module", "module"):
+        inner = getattr(module, name, None)
+        if isinstance(inner, nn.Module) and len(list(module.children())) == 1:
+            return unwrapped(inner)
+    return module
+
+
+def dropout_of(call: Call) -> Iterator[float]:
+    for module in call.module.modules():
+        if isinstance(module, _DropoutNd) and module.training:
+            yield module.p

@@ -1,0 +1,1 @@
+"""Anybody's Flower app, run as it is and judged."""

@@ -1,0 +1,143 @@
+"""The verdict on an app: the same words, file and page as for a scenario of ours."""
+
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+from fedpriv.attacks.catalogue import ATTACKS
+from fedpriv.runfolder import RunFolder
+from fedpriv.scenario import from_tables
+from fedpriv.simulations.apps.attempts import Tried
+from fedpriv.simulations.audit.conclusion import counts, sentence
+from fedpriv.simulations.audit.coverage import NIST, Line, claims_of, threat_of
+from fedpriv.simulations.audit.ending import SCHEMA
+from fedpriv.simulations.judging.conditions import row_of
+from fedpriv.simulations.judging.gate import counted
+from fedpriv.simulations.judging.outcome import Outcome, Word, by_rate, outcomes, overall
+
+FOUND, MARGIN = "member-hit", 0.05  # beyond the share that a blind guess finds
+ASKED = ("sample", "member")  # kinds of claim that must be decided for an app to hold
+
+
+def decided(rows: Sequence[dict[str, Any]]) -> list[Outcome]:
+    """An outcome for every kind of claim; membership by the share that is found at 1 % FPR."""
+    found = outcomes([], rows)
+    members = [row for row in counted(rows) if row.get("claim") == "member"]
+    if members and "member" not in {one.claim for one in found}:
+        found.append(by_rate(FOUND, MARGIN, members))
+    return found
+
+
+def lines(tried: Tried) -> list[Line]:
+    """Every threat model and kind of claim: tested, or why not."""
+    done = {str(row.get("attack", "")) for row in tried.rows}
+    groups: dict[tuple[str, str], list[str]] = {}
+    for name in ATTACKS:
+        row = row_of(name)
+        if row.decides:
+            for claim in claims_of(row):
+                groups.setdefault((threat_of(row), claim), []).append(name)
+    found = []
+    for (threat, claim), names in groups.items():
+        tested = tuple(name for name in names if name in done)
+        why = next((tried.left[name] for name in names if name in tried.left), "it failed")
+        state: Any = "tested" if tested else "not tested"
+        if not tested and any(word in threat for word in ("party", "who knows")):
+            state = "does not apply"
+        found.append(Line(threat, claim, NIST.get(claim, ""), state, tested, "" if tested else why))
+    return found
+
+
+def doubts_of(
+    tried: Tried, found: Sequence[Outcome], whole: bool, rounds: int, reasons: Sequence[str]
+) -> list[str]:
+    """What keeps an app from holding although no leak was found."""
+    known = {one.claim for one in found}
+    return [
+        *([] if whole else [f"the app was stopped after {rounds} rounds"]),
+        *([f"no {claim} could be scored" for claim in ASKED if claim not in known]),
+        *reasons,
+        *(f"{one['attack']} failed" for one in tried.failed),
+        *(["some attacks were cut short"] if tried.partial else []),
+    ]
+
+
+def verdict_on(
+    folder: RunFolder,
+    about: dict[str, Any],
+    tried: Tried,
+    *,
+    whole: bool,
+    reasons: Sequence[str],
+    minutes: tuple[float, float],
+    epsilon: dict[str, Any] | None,
+    command: str,
+) -> dict[str, Any]:
+    """The verdict, written to `verdict.json`."""
+    found = decided(tried.rows)
+    rounds = len(folder.rounds())
+    doubts = doubts_of(tried, found, whole, rounds, reasons)
+    word = overall(found, doubts)
+    said = sentence(word, found, doubts)
+    if epsilon is not None:
+        said += f" {epsilon['sentence']}"
+    verdict: dict[str, Any] = {
+        "schema": SCHEMA,
+        "app": about,
+        "outcome": word,
+        "sentence": said,
+        "doubts": doubts,
+        "questions": [one.plain() for one in found],
+        "besides": [],
+        **counts(found),
+        "possible": {"outcome": "undecided", "sentence": "", "questions": []},
+        "malicious": {"outcome": "undecided", "sentence": "", "questions": [], "turned-away": {}},
+        "coverage": [line.plain() for line in lines(tried)],
+        "races": {},
+        "gates": [],
+        "accuracy": None,
+        "rounds": {"trained": rounds, "wanted": rounds if whole else rounds + 1},
+        "defences": [],
+        "untried": [],
+        "defended-cell": "",
+        "cheapest": None,
+        "largest-epsilon": None,
+        "advice": "",
+        "next": next_for(word, command, minutes[0], folder),
+        "missing": tried.failed,
+        "work": {"units": 0, "full": 0, "unit-seconds": None, "workers": 1},
+        "minutes": {"given": minutes[0], "used": round(minutes[1], 2)},
+        "interrupted": False,
+        "folder": str(folder.path),
+    }
+    if epsilon is not None:
+        verdict["epsilon"] = epsilon
+    folder.write_gates([])
+    folder.write_verdict(verdict)
+    return verdict
+
+
+def next_for(word: Word, command: str, given: float, folder: RunFolder) -> dict[str, str]:
+    """What to do after the verdict."""
+    if word == "leaks":
+        what = (
+            "More local steps, larger batches, secure aggregation or noise make updates say less. "
+            "Change the app and audit it again:"
+        )
+        return {"what": what, "command": command}
+    if word == "holds":
+        what = "Print it and sign it. Audit again when the app or its data change:"
+        return {"what": what, "command": shlex.join(["fedpriv", "report", str(folder.path)])}
+    what = "See what stands in the way, on a client that the attacker planted itself:"
+    where = str(folder.observations)
+    return {"what": what, "command": shlex.join(["fedpriv", "preflight", where, "--control"])}
+
+
+def start(folder: RunFolder, name: str, clients: int, rounds: Sequence[dict[str, Any]]) -> None:
+    """The run folder of an app, as a page reads it; its settings are in app.json."""
+    scenario = from_tables(
+        {"name": name, "federation": {"clients": max(1, clients), "rounds": max(1, len(rounds))}}
+    )
+    folder.start(scenario)
+    for number, record in enumerate(rounds, 1):
+        folder.add_round({**record, "round": number})

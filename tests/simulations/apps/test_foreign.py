@@ -1,0 +1,48 @@
+"""Five apps in a style that is not ours, judged without a changed line and without a given fact."""
+
+import hashlib
+import json
+from importlib.resources import files
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from fedpriv.runfolder import RunFolder
+from fedpriv.simulations.apps.launching import Job, launch
+
+APPS = Path(__file__).parents[2] / "foreign"
+SCHEMA = files("fedpriv.report") / "verdict.schema.json"
+CAUSES = {  # what truly stands in the way, and nothing else
+    "adam-epochs": {"optimiser", "local-steps", "batch-size"},
+    "momentum-dropout": {"dropout", "momentum", "local-steps", "batch-size"},
+    "batchnorm-augment": {"batch-norm", "augmentation", "local-steps", "batch-size"},
+    "fedsgd-one": set(),
+    "tabular-mlp": set(),
+}
+LEAKY = {"fedsgd-one": "psnr", "tabular-mlp": "relative-error"}
+
+
+def digest(folder):
+    files = sorted(p for p in folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
+    return hashlib.sha256(b"".join(p.name.encode() + p.read_bytes() for p in files)).hexdigest()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CAUSES)
+def test_preflight_names_every_true_cause_and_leaky_apps_are_red(name, tmp_path):
+    before = digest(APPS / name)
+    found = launch(Job(str(APPS / name), str(tmp_path / "out"), minutes=4, clients=4))
+    folder = RunFolder(tmp_path / "out")
+    jsonschema.validate(folder.verdict(), json.loads(SCHEMA.read_text("utf-8")))
+    causes = {one["cause"] for one in folder.findings() if one["severity"] != "note"}
+    assert causes == CAUSES[name]
+    assert digest(APPS / name) == before
+    assert folder.report_file.exists() and found["app"]["name"] == name
+    assert (found["outcome"] == "leaks") == (name in LEAKY), found["sentence"]
+    if name in LEAKY:
+        sample = next(one for one in found["questions"] if one["claim"] == "sample")
+        assert sample["metric"] == LEAKY[name]
+        assert sample["hits"] == sample["victims"] >= 4
+    if name == "fedsgd-one":
+        assert sample["worst"] > 20 and list(folder.attacks.glob("*/*.png"))
