@@ -40,7 +40,7 @@ class AttackRow(Entry[Attack]):
     `knows` are the plugins whose users it is informed of. `needs` are conditions by name, which
     fedpriv.simulations.judging.conditions checks and fulfils. An analysis is told a part of the
     secret: it is no attack, and no verdict rests on it. A `whole` attack looks at all rounds and
-    clients at once.
+    clients at once; one that `pools` looks at all rounds of a client at once.
     """
 
     sees: Literal["update", "codes", "models"] = "update"
@@ -51,6 +51,7 @@ class AttackRow(Entry[Attack]):
     claims: str = "sample"
     needs: tuple[str, ...] = ()
     whole: bool = False
+    pools: bool = False
 
     @property
     def decides(self) -> bool:
@@ -160,6 +161,7 @@ ATTACKS: Registry[Attack] = Registry(
             pooled_inversion,
             "knows of noise and clipping: scale-free, a prior, all rounds of a client together",
             knows=("noise", "dp", "clip"),
+            pools=True,
         ),
         "policy-aware": AttackRow(
             policy_inversion,

@@ -71,19 +71,31 @@ class Recording:
         return [seen for seen in self.evidence if isinstance(seen, Observation)]
 
     def chosen(self, attack: Attack) -> list[Evidence]:
-        """The evidence an attack looks at: its rounds, and of updates the first victims of each."""
-        taken: dict[int, int] = {}
-        result: list[Evidence] = []
+        """The evidence an attack looks at: its rounds, and of updates so many victims in all.
+
+        They are spread over the rounds: the first update of each round, then the second ones. An
+        attack that pools rounds takes so many clients, each in all rounds.
+        """
         row = row_of(attack.name)
         kind = Release if row.sees == "codes" else Observation
-        most = attack.victims if kind is Observation and not row.whole else None
-        for seen in self.evidence:
-            number = taken.get(seen.round, 0)
-            wanted = isinstance(seen, kind) and attack.wants(seen.round, self.rounds)
-            if wanted and (most is None or number < most):
-                taken[seen.round] = number + 1
-                result.append(seen)
-        return result
+        wanted: list[Evidence] = [
+            seen
+            for seen in self.evidence
+            if isinstance(seen, kind) and attack.wants(seen.round, self.rounds)
+        ]
+        if attack.victims is None or kind is Release or row.whole:
+            return wanted
+        if row.pools:
+            first = list(dict.fromkeys(seen.node for seen in wanted))[: attack.victims]
+            return [seen for seen in wanted if seen.node in first]
+        taken: Counter[int] = Counter()
+        places: dict[str, int] = {}
+        for seen in wanted:
+            places[seen.name] = taken[seen.round]
+            taken[seen.round] += 1
+        spread = sorted(wanted, key=lambda seen: (places[seen.name], seen.round))
+        names = {seen.name for seen in spread[: attack.victims]}
+        return [seen for seen in wanted if seen.name in names]
 
 
 @dataclass(frozen=True)
