@@ -162,6 +162,10 @@ class DifferentialPrivacy(PrivacyPlugin):
     def accounted(self) -> bool:
         return self.noise_multiplier != 0  # clipping alone has no ε
 
+    def check(self, model: nn.Module) -> None:
+        if not self.does_nothing:
+            check_supported(model)
+
     def on_setup(self, job: Job) -> Job:
         if self.does_nothing:
             return job

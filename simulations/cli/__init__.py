@@ -22,8 +22,10 @@ def register() -> None:
         attack,
         audit,
         catalogue,
+        check,
         deploy,
         export,
+        new,
         pareto,
         preflight,
         report,
@@ -35,6 +37,8 @@ def register() -> None:
     )
     from fedpriv.simulations.cli.guarded import guarded
 
+    app.command("new")(guarded(new.new))
+    app.command("check")(guarded(check.check))
     app.command("run")(guarded(run.run))
     app.command("audit")(guarded(audit.audit))
     app.command("attack")(guarded(attack.attack))

@@ -221,13 +221,33 @@ def attacked(
 ) -> list[Claim]:
     """One call of an attack, its claims saved."""
     started = time.perf_counter()
-    made = claims_in(method(work.evidence, progress))
+    made = claims_in(named(method(work.evidence, progress), work.names))
     took = (time.perf_counter() - started) / max(1, len(made))
     if recording.scenario is not None and any(claim.places is not None for claim in made):
         made = [replace(sampled(claim, recording.scenario), seconds=took) for claim in made]
     for claim in made:
         claim.save(folder.claim_file(label, claim.names[0]))
     return made
+
+
+def named(found: Any, names: Sequence[str]) -> list[Claim]:
+    """The claims of an attack; those without names are about the victims in their order."""
+    claims = [found] if isinstance(found, Claim) else found
+    if not isinstance(claims, list | tuple) or not all(isinstance(one, Claim) for one in claims):
+        raise BadObservation(
+            f"an attack must return a claim or a list of claims, got {type(found).__name__}."
+        )
+    result, place = [], 0
+    for claim in claims:
+        count = len(claim.names) or claim.victims
+        if place + count > len(names) and not claim.names:
+            raise BadObservation(
+                f"an attack claimed something about {place + count} victims, and there are "
+                f"{len(names)}."
+            )
+        result.append(claim if claim.names else replace(claim, names=names[place : place + count]))
+        place += count
+    return result
 
 
 def sampled(claim: Claim, scenario: Scenario) -> Claim:
