@@ -7,7 +7,7 @@ export FLWR_DISABLE_UPDATE_CHECK := 1
 export FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION := 1
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: demo test test-deployed test-hostile test-all lint bench mutants lock clean
+.PHONY: demo test test-deployed test-hostile test-all lint bench mutants lock clean manual docs serve-docs
 
 demo: $(STAMP)
 	$(BIN)/fedpriv run demo
@@ -36,6 +36,17 @@ lint: $(STAMP)
 	cd build/types && ../../$(BIN)/mypy --config-file ../../pyproject.toml --cache-dir ../../.mypy_cache
 	cd build/types && ../../$(BIN)/lint-imports --config ../../pyproject.toml
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
+
+# The pages of docs/manual, made from the code. A test fails when they are stale.
+manual: $(STAMP)
+	$(BIN)/python docs/manual.py
+
+# The documentation as a site: open site/index.html, or look at it while you write.
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+serve-docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 # The package as it is installed, as links: mypy, import-linter and editors do not see `fedpriv.__path__`.
 .PHONY: build/types

@@ -1,7 +1,8 @@
 """ATTACKS: the names people type, in one registry for updates, codes and models."""
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -48,7 +49,7 @@ class AttackRow(Entry[Attack]):
     `knows` are the plugins whose users it is informed of. `needs` are conditions by name, which
     fedpriv.simulations.judging.conditions checks and fulfils. An analysis is told a part of the
     secret: it is no attack, and no verdict rests on it. A `whole` attack looks at all rounds and
-    clients at once.
+    clients at once; one that `pools` looks at all rounds of a client at once.
     """
 
     sees: Literal["update", "codes", "models"] = "update"
@@ -59,6 +60,7 @@ class AttackRow(Entry[Attack]):
     claims: str = "sample"
     needs: tuple[str, ...] = ()
     whole: bool = False
+    pools: bool = False
 
     @property
     def decides(self) -> bool:
@@ -76,13 +78,49 @@ class AttackRow(Entry[Attack]):
                 object.__setattr__(self, name, (value,) if value else ())
 
 
+class AttackRegistry(Registry[Attack]):
+    """ATTACKS; somebody else's may also be a plain function of evidence and a progress."""
+
+    def _row_of(self, build: Any, name: str) -> Entry[Attack]:
+        row = super()._row_of(build, name)
+        return replace(row, build=made_by(build)) if is_attack(build) else row
+
+
+def is_attack(thing: Any) -> bool:
+    """Whether a function is an attack itself: it must be given something, and has no fields.
+
+    A function all of whose parameters have defaults makes an attack from its options.
+    """
+    if not inspect.isfunction(thing):
+        return False
+    first = next(iter(inspect.signature(thing).parameters.values()), None)
+    return first is not None and first.default is inspect.Parameter.empty
+
+
+def made_by(function: Callable[..., Any]) -> Callable[..., Attack]:
+    """What builds the attack that a function is; its further parameters are options."""
+    takes = list(inspect.signature(function).parameters.values())
+    heard = len(takes) > 1 and takes[1].default is inspect.Parameter.empty
+
+    def build(**options: Any) -> Attack:
+        def attack(evidence: Any, progress: Any) -> Any:
+            given = (evidence, progress) if heard else (evidence,)
+            return function(*given, **options)
+
+        return attack
+
+    build.__doc__ = function.__doc__
+    build.__signature__ = inspect.Signature(takes[1 + heard :])  # type: ignore[attr-defined]
+    return build
+
+
 _LBFGS = partial(inversion, optimiser="lbfgs", lr=1.0, init="patterned", patience=100)
 _on_codes = partial(AttackRow, sees="codes", by="curious party")
 _on_series = partial(AttackRow, whole=True, needs=("candidates",), claims="member")
 _on_shadows = partial(_on_series, needs=("candidates", "shadows"))
 _ADAM = partial(inversion, signed=True, schedule="steps", box=True, tv=1e-4, steps=4800)
 
-ATTACKS: Registry[Attack] = Registry(
+ATTACKS: Registry[Attack] = AttackRegistry(
     "attack",
     "attacks",
     {
@@ -168,6 +206,7 @@ ATTACKS: Registry[Attack] = Registry(
             pooled_inversion,
             "knows of noise and clipping: scale-free, a prior, all rounds of a client together",
             knows=("noise", "dp", "clip"),
+            pools=True,
         ),
         "policy-aware": AttackRow(
             policy_inversion,

@@ -91,6 +91,9 @@ class PrivacyPlugin:
         """Change the codes `z` of samples `x` that are about to be shared."""
         return z
 
+    def check(self, model: nn.Module) -> None:
+        """Raise BadOption for a model that this plugin cannot protect, before anything starts."""
+
     def as_in_training(self, options: Mapping[str, Any], scenario: Scenario) -> Mapping[str, Any]:
         """The options with which one more round is protected as the rounds of `scenario` are.
 
@@ -105,6 +108,10 @@ class Chain(PrivacyPlugin):
     """The hooks of several plugins, one after another in the order given."""
 
     plugins: tuple[PrivacyPlugin, ...] = ()
+
+    def check(self, model: nn.Module) -> None:
+        for plugin in self.plugins:
+            plugin.check(model)
 
     @property
     def accounted(self) -> bool:

@@ -4,12 +4,16 @@ import ast
 import csv
 import inspect
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import fields
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import manual
+from manual import table
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = {
@@ -30,19 +34,6 @@ NUMBER = r"[0-9]+(?:\.[0-9]+)*[a-z]?"
 KIND = r"(?:eq\.|alg\.|sect\.|fig\.|tables?|theorem)"
 PLACE = rf"{KIND}\s+{NUMBER}(?:(?:\s?[-–,]\s?| and ){NUMBER})*"
 REFERENCE = re.compile(rf"\b({'|'.join(PAPERS)})\s+({PLACE}(?:[,;]\s+{PLACE})*)")
-# Arguments of builders that the program gives, and nobody types.
-GIVEN = (
-    *("channels", "size", "classes", "shape", "root", "scenario", "roster", "seed", "fraction"),
-    *("evaluate_clients", "masks", "network"),
-)
-EXITS = (
-    (0, "done; an audit: holds"),
-    (1, "a gate was crossed; an audit: leaks"),
-    (2, "bad input: a name, a setting, a file"),
-    (3, "the work itself failed"),
-    (4, "undecided: a gate was asked for, but work was cut short, failed or was never measured"),
-    (130, "interrupted with Ctrl-C, without a gate; what was there is kept"),
-)
 MEASURED = re.compile(r"<!-- measured: ([a-z0-9-]+) -->")
 TERMS = "<!-- terms -->"
 
@@ -50,14 +41,16 @@ TERMS = "<!-- terms -->"
 def on_files(files: Files, config: Any) -> Files:
     """Add the reference to the pages that are written by hand."""
     for name, text in {
-        "cli": commands(),
-        "names": names(),
         "scenarios": scenarios(),
         "api": api(),
         "files": files_by_room(),
         "equations": equations(),
     }.items():
         files.append(File.generated(config, f"reference/{name}.md", content=text))
+    for name, text in manual.pages().items():  # whatever the folder holds
+        if old := files.get_file_from_path(f"manual/{name}"):
+            files.remove(old)
+        files.append(File.generated(config, f"manual/{name}", content=text))
     return files
 
 
@@ -89,91 +82,6 @@ def keys_of_terms() -> str:
         for one in keys()
     ]
     return table(("key", "default", "what it is"), rows)
-
-
-def commands() -> str:
-    """Every command with its arguments and options, from the Typer application."""
-    import typer
-
-    from fedpriv.simulations import cli
-
-    cli._register()
-    parts = ["# Commands", "", table(("exit code", "means"), EXITS), ""]
-    parts.append("A crossed gate wins over everything that is missing: then the code is 1.")
-    command = typer.main.get_command(cli.app)
-    for name, one in sorted(below("fedpriv", command)):
-        parts += ["", f"## {name}", "", (one.help or "").strip(), ""]
-        rows = [
-            (option(parameter), " ".join(help_of(parameter, one).split()))
-            for parameter in one.params
-            if parameter.name not in ("help", "install_completion", "show_completion")
-        ]
-        if rows:
-            parts.append(table(("argument", "what it is"), rows))
-    return "\n".join(parts) + "\n"
-
-
-def below(name: str, command: Any) -> Iterator[tuple[str, Any]]:
-    """The commands under a command, by the words people type."""
-    inner: Mapping[str, Any] = getattr(command, "commands", {})
-    if not inner:
-        yield name, command
-    for word, one in inner.items():
-        yield from below(f"{name} {word}", one)
-
-
-def help_of(parameter: Any, command: Any) -> str:
-    """What a command says of a parameter; click 8.5 drops what Typer says of arguments."""
-    annotations = inspect.get_annotations(inspect.unwrap(command.callback))
-    notes = getattr(annotations.get(parameter.name), "__metadata__", ())
-    said = [note.help for note in notes if getattr(note, "help", None)]
-    return getattr(parameter, "help", None) or (said[0] if said else "")
-
-
-def option(parameter: Any) -> str:
-    written = ", ".join([*parameter.opts, *parameter.secondary_opts])
-    shown = written if parameter.param_type_name == "option" else parameter.name.upper()
-    return f"`{shown}`" + (" (required)" if parameter.required else "")
-
-
-def names() -> str:
-    """Every name that a scenario may hold, with its options and what its row says besides."""
-    from fedpriv.scenario.binding import parameters
-    from fedpriv.simulations.registries import registries
-
-    parts = ["# Names", "", "What scenarios, the command line and reports call things."]
-    parts.append("`fedpriv list KIND` prints the same, `fedpriv list KIND NAME` one row of it.")
-    for kind, registry in registries().items():
-        besides = [f.name for f in fields(registry.row)[3:]]
-        rows = []
-        for name, entry in registry.items():
-            takes = ", ".join(f"`{key}`" for key in parameters(entry.build, GIVEN))
-            said = {field: getattr(entry, field) for field in besides}
-            said |= about_metric(registry.build(name)) if kind == "metrics" else {}
-            cells = {"name": f"`{name}`", "what it is": entry.summary, "source": entry.paper}
-            rows.append(cells | {key: shown(value) for key, value in said.items()})
-            rows[-1]["options"] = takes
-        parts += ["", f"## {kind}", "", f"Entry points of the group `{registry.group}` add to it."]
-        parts += ["", table(list(rows[0]), [list(row.values()) for row in rows])]
-    return "\n".join(parts) + "\n"
-
-
-def about_metric(metric: Any) -> dict[str, Any]:
-    """What a metric says about itself."""
-    return {name: getattr(metric, name) for name in ("of", "leaks", "unit", "said", "bound")}
-
-
-def shown(value: Any) -> str:
-    """What a row says, in a cell."""
-    from fedpriv.scenario.sections import Spec, spelled
-
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key} = {item}" for key, item in value.items())
-    if isinstance(value, tuple | list):
-        return ", ".join(map(shown, value))
-    if isinstance(value, bool):
-        return "yes" if value else ""
-    return spelled(value) if isinstance(value, Spec) else str("" if value is None else value)
 
 
 def scenarios() -> str:
@@ -293,10 +201,3 @@ def texts(tree: ast.Module) -> Iterator[tuple[str, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield node.name, ast.get_docstring(node) or ""
-
-
-def table(head: Any, rows: Any) -> str:
-    """A Markdown table."""
-    lines = [head, ["---"] * len(head), *rows]
-    cells = [[str(cell).replace("|", "\\|").replace("\n", " ") for cell in line] for line in lines]
-    return "\n".join("| " + " | ".join(line) + " |" for line in cells)

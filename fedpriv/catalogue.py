@@ -67,6 +67,7 @@ DATASETS: Registry[Dataset] = Registry(
         "synthetic": Entry(synthetic, "made-up images, table or signals, for tests"),
     },
     gives=Dataset,
+    given=("root",),
 )
 
 # MODELS.build(name, options, channels=…, size=…, classes=…)
@@ -83,6 +84,7 @@ MODELS: Registry[nn.Module] = Registry(
         "mlp": Entry(mlp, "fully connected layers, for images and tables"),
     },
     gives=nn.Module,
+    given=("channels", "size", "classes"),
 )
 
 # AUTOENCODERS.build(name, options, shape=…)
@@ -99,6 +101,7 @@ AUTOENCODERS: Registry[Coder] = Registry(
         "ran-vgg16": Entry(ran_vgg16, "VGG16's convolutions and their mirror", "RAN sect. 3"),
         "arl-resnet": Entry(arl_resnet, "ResNet-50 at six layers and its decoder", "ARL fig. 6"),
     },
+    given=("shape",),
 )
 
 # METRICS.build(name, options)(guess, truth) -> (N,); the judge computes every one that fits a claim

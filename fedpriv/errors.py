@@ -77,3 +77,14 @@ class WorkFailed(FedprivError):
 
 class Refused(WorkFailed):
     pass
+
+
+# What the command line ends with.
+EXIT_CODES = {
+    0: "done; an audit: holds",
+    1: "a gate was crossed; an audit: leaks",
+    2: "bad input: a name, a setting, a file",
+    3: "the work itself failed",
+    4: "undecided: a gate was asked for, but work was cut short, failed or was never measured",
+    130: "interrupted with Ctrl-C, without a gate; what was there is kept",
+}

@@ -70,7 +70,8 @@ class Registry(Mapping[str, Entry[T]]):
     """Rows by name: our own, those of entry points in `group`, and any `pkg.module:Name`.
 
     Iterating gives our own names and those of entry points. `group` is `fedpriv.<plural>`, the word
-    that `fedpriv list` takes. What is built is a `gives`, when that is known.
+    that `fedpriv list` takes. What is built is a `gives`, when that is known. The arguments `given`
+    come from the program, and nobody types them.
     """
 
     def __init__(
@@ -80,8 +81,10 @@ class Registry(Mapping[str, Entry[T]]):
         rows: Mapping[str, Entry[T]],
         row: type[Entry[T]] = Entry,
         gives: type[T] | None = None,
+        given: Iterable[str] = (),
     ) -> None:
         self.kind, self.plural, self.row, self.gives = kind, plural, row, gives
+        self.given = frozenset(given)
         self._rows = dict(rows)
 
     @property

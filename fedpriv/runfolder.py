@@ -42,10 +42,12 @@ class RunFolder:
 
     @property
     def scenario_file(self) -> Path:
+        """All settings of the run, defaults written out."""
         return self.path / "scenario.toml"
 
     @property
     def environment_file(self) -> Path:
+        """Versions, platform, commit, command, and where the clients' randomness came from."""
         return self.path / "environment.json"
 
     def clear(self) -> None:
@@ -117,6 +119,7 @@ class RunFolder:
 
     @property
     def rounds_file(self) -> Path:
+        """A line of JSON for every round that ended."""
         return self.path / "rounds.jsonl"
 
     def add_round(self, record: Mapping[str, Any]) -> None:
@@ -153,10 +156,12 @@ class RunFolder:
 
     @property
     def model_file(self) -> Path:
+        """The last public model."""
         return self.path / "model.safetensors"
 
     @property
     def checkpoint(self) -> Path:
+        """What `--resume` needs."""
         return self.path / "checkpoint"
 
     @property
@@ -210,6 +215,7 @@ class RunFolder:
 
     @property
     def observations(self) -> Path:
+        """Evidence: `<round>-<node>.safetensors`, and facts beside it in `<round>-<node>.json`."""
         return self.path / "observations"
 
     def evidence_files(self) -> list[Path]:
@@ -220,6 +226,7 @@ class RunFolder:
 
     @property
     def truth(self) -> Path:
+        """The samples that clients used, `<round>-<node>.npz`. No attack reads them."""
         return self.path / "truth"
 
     def truth_of(self, name: str) -> "Truth | None":
@@ -251,6 +258,7 @@ class RunFolder:
 
     @property
     def attacks(self) -> Path:
+        """What attacks claim: a folder each, with `<round>-<node>.npz` and pictures."""
         return self.path / "attacks"
 
     @property
@@ -287,6 +295,7 @@ class RunFolder:
 
     @property
     def scores_file(self) -> Path:
+        """A row for every attacked sample: metrics, and the same for a blind guess."""
         return self.path / "scores.csv"
 
     def write_scores(self, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -298,6 +307,7 @@ class RunFolder:
 
     @property
     def findings_file(self) -> Path:
+        """What stands in the way of attacks, and which attacks were left out, as JSON."""
         return self.path / "findings.json"
 
     def write_findings(self, findings: Sequence[Mapping[str, Any]]) -> None:
@@ -312,6 +322,7 @@ class RunFolder:
 
     @property
     def gates_file(self) -> Path:
+        """The gates that judged this folder, as JSON."""
         return self.path / "gates.json"
 
     def write_gates(self, gates: Iterable[str]) -> None:
@@ -324,6 +335,7 @@ class RunFolder:
 
     @property
     def verdict_file(self) -> Path:
+        """Audits: what was found; the JSON schema is fedpriv/report/verdict.schema.json."""
         return self.path / "verdict.json"
 
     def write_verdict(self, found: Mapping[str, Any]) -> None:
@@ -336,6 +348,7 @@ class RunFolder:
 
     @property
     def verified_file(self) -> Path:
+        """What `fedpriv verify-dp` found about the run's ε, as JSON."""
         return self.path / "verify-dp.json"
 
     def write_verified(self, how: Literal["run", "claim"], found: Mapping[str, Any]) -> None:
@@ -350,6 +363,7 @@ class RunFolder:
 
     @property
     def card_file(self) -> Path:
+        """What the ε of this run is about, as JSON; there where an ε is claimed."""
         return self.path / "dp-card.json"
 
     def write_card(self, card: Mapping[str, Any]) -> None:
@@ -368,6 +382,7 @@ class RunFolder:
 
     @property
     def summary_file(self) -> Path:
+        """Where codes are shared: a row for every variant and attack."""
         return self.path / "summary.csv"
 
     def write_summary(self, rows: Sequence[Row]) -> None:
@@ -375,14 +390,17 @@ class RunFolder:
 
     @property
     def pareto_file(self) -> Path:
+        """`fedpriv pareto`: accuracy against leakage, a row for every run."""
         return self.path / "pareto.csv"
 
     @property
     def pareto_picture(self) -> Path:
+        """The same as a picture."""
         return self.path / "pareto.png"
 
     @property
     def report_file(self) -> Path:
+        """The page, with pictures and charts inside."""
         return self.path / "report.html"
 
     @property

@@ -65,6 +65,7 @@ class SweepFolder(RunFolder):
 
     @property
     def results_file(self) -> Path:
+        """A row for every cell: defence × value × attack × batch size × seed."""
         return self.path / "results.csv"
 
     def write_results(self, rows: Sequence[Row]) -> None:
@@ -76,20 +77,29 @@ class SweepFolder(RunFolder):
 
     @property
     def cap_file(self) -> Path:
+        """CAP of every defence against every attack."""
         return self.path / "cap.csv"
 
     @property
     def cap_text_file(self) -> Path:
+        """The CAP tables as Markdown."""
         return self.path / "cap.md"
 
-    def write_cap(self, rows: Sequence[Row], text: str) -> None:
-        """The CAP table, and the same as Markdown."""
+    @property
+    def cap_latex_file(self) -> Path:
+        """The CAP tables as LaTeX."""
+        return self.path / "cap.tex"
+
+    def write_cap(self, rows: Sequence[Row], text: str, latex: str) -> None:
+        """The CAP table, and the same as Markdown and as LaTeX."""
         write_table(self.cap_file, rows)
         write_text(self.cap_text_file, text)
+        write_text(self.cap_latex_file, latex)
 
     def cap(self) -> "pd.DataFrame":
         return read_table(self.cap_file)
 
     @property
     def ppc_picture(self) -> Path:
+        """PPC curves: the attacks' error against how much the defence changed."""
         return self.path / "ppc.png"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedpriv.columns import HEAD
 from fedpriv.errors import BadFolder
 from fedpriv.files import write_text
 
@@ -13,11 +14,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Row = dict[str, Any]
-# What a row of scores begins with; the metrics and their blind values follow.
-HEAD = (
-    *("run", "round", "node", "victim", "attack", "by", "knows", "claim", "attribute"),
-    *("plugins", "defence", "value", "seed", "batch"),
-)
 RENAMED = {
     "rmse": "relative-error",
     "sample": "victim",

@@ -298,7 +298,7 @@ def attack(
         truth: The folder where clients kept their samples. Without it a stranger's recording has
             no scores; a run folder has its own.
         out: Where the claims go. Default: beside the evidence.
-        victims: At most so many victims of each round.
+        victims: At most so many victims, over all rounds together.
 
     Returns:
         An object with `rows` (the scores, as in scores.csv), `failures` (attacks that broke down)

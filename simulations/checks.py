@@ -1,12 +1,16 @@
 """What can be known to be wrong before anything is started or written."""
 
-from collections.abc import Iterable, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
 
 import torch
 
 from fedpriv.attacks.catalogue import ATTACKS
-from fedpriv.clients.catalogue import check_plugins, plugin_of, plural
-from fedpriv.errors import BadOption, BadScenario
+from fedpriv.clients.catalogue import PLUGINS, check_plugins, plugin_of, plural
+from fedpriv.clients.plugin import PrivacyPlugin
+from fedpriv.errors import BadInput, BadOption, BadScenario
 from fedpriv.evidence.claims import CLAIMS
 from fedpriv.metrics.gates import Gate, gates_of
 from fedpriv.registry import FOREIGN, said
@@ -24,6 +28,32 @@ from fedpriv.strategies.roster import Roster
 from fedpriv.strategies.secagg import check_secagg
 
 
+def problems(scenario: Scenario) -> dict[str, str]:
+    """Everything that is wrong with a scenario, by what it is about; empty when nothing is.
+
+    The pieces are those of `check`, each tried even where another one fails.
+    """
+    named = [attack.name for attack in scenario.attacks]
+    pieces: dict[str, Callable[[], object]] = {
+        "federation": lambda: check_federation(scenario),
+        "gate": lambda: check_gates(gates_of(scenario.gate), scenario, named),
+    }
+    for attack in scenario.attacks:
+        pieces[f"attack {attack.name}"] = partial(check_attacks, scenario, (attack,))
+    if scenario.sweep is not None:
+        from fedpriv.simulations.sweep.sweep import checked  # which imports this module
+
+        pieces["sweep"] = lambda: checked(scenario, gates_of(scenario.gate))
+    found: dict[str, str] = {}
+    for about, piece in pieces.items():
+        try:
+            piece()
+        except BadInput as error:
+            if str(error) not in found.values():
+                found[about] = str(error)
+    return found
+
+
 def check(scenario: Scenario, gates: Sequence[Gate] | None = None) -> None:
     """Build every part the scenario names once; the first that cannot be built raises."""
     check_federation(scenario)
@@ -37,7 +67,9 @@ def check(scenario: Scenario, gates: Sequence[Gate] | None = None) -> None:
 
 def check_federation(scenario: Scenario) -> None:
     """The plugins, the strategy, the data and the model, and whether they can work together."""
-    plugin_of(scenario.plugins)
+    plugin = plugin_of(scenario.plugins)
+    for spec in scenario.plugins:
+        check_hooks(PLUGINS.build(spec.name, spec.options), spec.name)
     check_plugins(scenario.plugins, strategy_row(scenario).reply)
     check_secagg(scenario)
     roster = Roster(scenario.federation.clients)
@@ -51,6 +83,35 @@ def check_federation(scenario: Scenario) -> None:
     device_of(scenario.federation.device)
     shares_of(scenario)
     check_model(scenario)
+    if strategy_row(scenario).reply != "codes":
+        plugin.check(model_of(scenario))
+
+
+def check_hooks(plugin: PrivacyPlugin, name: str) -> None:
+    """Every hook that a plugin overrides takes what it will be called with."""
+    for hook, base in inspect.getmembers(PrivacyPlugin, inspect.isfunction):
+        own = getattr(type(plugin), hook)
+        if own is base or hook.startswith("_"):
+            continue
+        wanted = list(inspect.signature(base).parameters)[1:]
+        check_takes(getattr(plugin, hook), wanted, f"plugin '{name}': {hook}")
+
+
+def check_takes(function: Any, wanted: Sequence[str], what: str) -> None:
+    """BadOption unless a function can be called with so many arguments."""
+    if not callable(function):
+        raise BadOption(
+            f"{what} must be callable with ({', '.join(wanted)}), got {function!r:.80}."
+        )
+    try:
+        signature = inspect.signature(function)
+        signature.bind(*wanted)
+    except ValueError:  # a builtin without a signature
+        return
+    except TypeError as error:
+        raise BadOption(
+            f"{what} must take ({', '.join(wanted)}), but takes {signature}: {error}."
+        ) from error
 
 
 def check_model(scenario: Scenario) -> None:
@@ -106,7 +167,9 @@ def check_attacks(scenario: Scenario, attacks: Iterable[Attack]) -> None:
         check_attribute(attack, scenario)
         if row.sees == "codes" and why_not(attack.name, scenario) is None:
             check_curious(scenario)
-        if not any(attack.wants(server_round, last) for server_round in range(1, last + 1)):
+        beyond = [] if isinstance(attack.rounds, str) else [r for r in attack.rounds if r > last]
+        wanted = any(attack.wants(server_round, last) for server_round in range(1, last + 1))
+        if beyond or not wanted:
             raise BadScenario(
                 f"[[attacks]] '{attack.name}' wants rounds {attack.rounds!r}, but the federation "
                 f"has rounds 1 to {last}."
@@ -129,7 +192,8 @@ def check_options(attack: Attack) -> None:
     if given:
         bound(row.build, attack.options, f"attack '{attack.name}'", given - attack.options.keys())
     else:
-        ATTACKS.build(attack.name, attack.options)
+        method = ATTACKS.build(attack.name, attack.options)
+        check_takes(method, ("evidence", "progress"), f"attack '{attack.name}'")
 
 
 def check_attribute(attack: Attack, scenario: Scenario) -> None:

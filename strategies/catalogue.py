@@ -44,6 +44,7 @@ STRATEGIES: Registry[Strategy] = Registry(
     "strategies",
     {name: StrategyRow(*row, **asdict(SHARING[name])) for name, row in ROWS.items()},
     StrategyRow,
+    given=("scenario", "roster", "seed", "fraction", "evaluate_clients"),
 )
 
 

@@ -39,7 +39,13 @@ def weighted_mean(states: Sequence[Mapping[str, torch.Tensor]], weights: Sequenc
 class FedAvg(flower.FedAvg):
     """Flower's FedAvg that samples by partition from the seed.
 
-    `weighting`: "examples" weighs a client by its samples, "plain" is SPN algorithm 2's mean.
+    Args:
+        roster: Who takes part.
+        seed: Seed of the choice of clients.
+        fraction: Part of the clients that is asked in each round.
+        evaluate_clients: Whether clients evaluate on what they held out.
+        weighting: "examples" weighs a client by its number of samples, "plain" takes the plain mean
+            (SPN alg. 2).
     """
 
     shares = True  # whether replies carry a model

@@ -29,6 +29,19 @@ Record = dict[str, Any]
 WEIGHED = (MessageType.TRAIN, MessageType.EVALUATE, MessageType.QUERY, ALONE)  # by num-examples
 
 
+def said_once(failed: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Every reason once, with the clients that gave it: `clients 0, 1, 2: …`."""
+    reasons: dict[str, list[str]] = {}
+    for one in failed:
+        reasons.setdefault(str(one["why"]).rstrip("."), []).append(str(one["client"]))
+    lines = []
+    for why, clients in reasons.items():
+        more = f" and {len(clients) - 5} more" if len(clients) > 6 else ""
+        shown = ", ".join(clients[:5] if more else clients) + more
+        lines.append(f"{'clients' if len(clients) > 1 else 'client'} {shown}: {why}")
+    return lines
+
+
 class Listener(Protocol):
     """Who wants to know how a run goes."""
 
@@ -80,7 +93,7 @@ class Federated:
                 raise WorkFailed(
                     f"Round {server_round}: {record['clients']} of {record['asked']} clients "
                     f"gave a usable answer, {self.min_clients} are needed. "
-                    + " ".join(f"Client {f['client']}: {f['why']}." for f in record["failed"][:3])
+                    + " ".join(f"{line}." for line in said_once(record["failed"])[:3])
                 )
             if not self.on_round(record, state):
                 break
@@ -139,10 +152,8 @@ class Federated:
     ) -> list[Message]:
         """The usable replies to the messages; the record gets who failed and what was sent."""
         good, failed = self.answered(messages, sent)
-        for failure in failed:
-            log.warning(
-                "round %d, client %s: %s", record["round"], failure["client"], failure["why"]
-            )
+        for line in said_once(failed):
+            log.warning("round %d, %s", record["round"], line)
         record["failed"] += failed
         record["bytes-down"] += sum(map(array_bytes, messages))
         record["bytes-up"] += sum(map(array_bytes, good))

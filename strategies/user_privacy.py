@@ -47,8 +47,13 @@ def noises(noise_multiplier: float, clients: int, adaptive: bool) -> tuple[float
 class UserLevel(FedAvg):
     """The plain mean of updates that are clipped to a norm, with noise for those that answered.
 
-    `by_clients`: clients clip what they send, and the server clips again whatever it can see.
-    `adaptive`: the norm follows the median of the updates' norms (Andrew et al. 2021).
+    Args:
+        noise_multiplier: Standard deviation of the noise on the sum, in units of the clipping norm.
+            More is more private.
+        clipping_norm: Largest norm of one client's update; with an adaptive norm the first one.
+        delta: The δ of (ε, δ): the chance that the promise fails.
+        by_clients: Clients clip what they send, and the server clips again whatever it can see.
+        adaptive: The norm follows the median of the updates' norms (Andrew et al. 2021).
     """
 
     def __init__(

@@ -39,7 +39,12 @@ def trained(knows: Knowledge, z: Tensor, target: Tensor, units: int, purpose: st
 
 @dataclass(frozen=True)
 class AttributeAttack:
-    """F_k trained on the attacker's own codes and labels of one attribute (ARS eq. 13)."""
+    """F_k trained on the attacker's own codes and labels of one attribute (ARS eq. 13).
+
+    Args:
+        attribute: The attribute to read, such as gender.
+        codes: Train on the attacker's clean codes, or on codes with noise like the victims'.
+    """
 
     attribute: str
     codes: Literal["clean", "noisy"] = "noisy"
@@ -70,7 +75,12 @@ class AttributeAttack:
 
 @dataclass(frozen=True)
 class FeatureAttack:
-    """M: codes -> features of a verification network C, min ‖M(z) − C(x)‖² (ARL eq. 10)."""
+    """M: codes -> features of a verification network C, min ‖M(z) − C(x)‖² (ARL eq. 10).
+
+    Args:
+        network: From samples to identity features.
+        codes: Train on the attacker's clean codes, or on codes with noise like the victims'.
+    """
 
     network: Callable[[Tensor], Tensor]
     codes: Literal["clean", "noisy"] = "noisy"

@@ -60,11 +60,15 @@ def training_codes(knows: Knowledge, kind: str) -> Tensor:
 
 @dataclass(frozen=True)
 class DecoderAttack:
-    """A fresh decoder for all victims.
+    """A fresh decoder for all victims. `mu1` and `mu2` are those of ARL eq. 5.
 
-    `codes`: what it is trained on. `width` and `longer` make it stronger than the mirror of the
-    encoder; `mu1` and `mu2` add the GAN and the perceptual loss of ARL eq. 5. `even` standardises
-    codes first, against encoders that hide by making codes larger.
+    Args:
+        codes: Train on the attacker's clean codes, or on codes with noise like the victims'.
+        width: Times as wide as the mirror of the encoder.
+        longer: Times as many epochs.
+        mu1: Weight of a GAN loss.
+        mu2: Weight of a perceptual loss.
+        even: Standardise codes first, against encoders that hide by making codes larger.
     """
 
     codes: Literal["clean", "noisy"] = "noisy"

@@ -61,7 +61,12 @@ def read_mask(codes: Tensor, clean: Tensor, level: float = 1e-3) -> Tensor:
 
 @dataclass(frozen=True)
 class MaskReading:
-    """Read every victim's mask off its codes, then train a decoder on own codes with that mask."""
+    """Read every victim's mask off its codes, then train a decoder on own codes with that mask.
+
+    Args:
+        level: Chance of calling an unperturbed coordinate perturbed.
+        width: Times as wide as the mirror of the encoder.
+    """
 
     level: float = 1e-3
     width: int = 1
@@ -86,6 +91,10 @@ class MaskSearch:
     """Tries random masks; keeps the one whose guesses encode back best (ARS sect. 6.1).
 
     The paper's attacker compares reconstructions with the truth, which no attacker has.
+
+    Args:
+        candidates: Random masks that are tried.
+        sample: Codes by which each mask is judged.
     """
 
     candidates: int = 8
@@ -117,7 +126,12 @@ class MaskSearch:
 
 @dataclass(frozen=True)
 class MaskOverlap:
-    """An analysis, no attack: masks that agree with the true ones in `rate` of the coordinates."""
+    """An analysis, no attack: masks that agree with the true ones in `rate` of the coordinates.
+
+    Args:
+        masks: The true masks, by party.
+        rate: Part of the mask that is known.
+    """
 
     masks: Mapping[int, Tensor]
     rate: float = 0.75

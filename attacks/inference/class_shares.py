@@ -58,6 +58,7 @@ class ClassShares:
         rounds: How many rounds to look at, from the first.
         refinements: How often a guess is tried out: a shadow client with the guessed shares is
             trained, and what its update lacks corrects the guess.
+        seed: Seed of everything that the attack draws.
     """
 
     own: Public

@@ -135,7 +135,13 @@ def by_model(
     signal: Literal["loss", "confidence"] = "loss",
     over: Literal["last", "all"] = "last",
 ) -> Membership:
-    """Members have small losses: under the last public model, or under those of all rounds."""
+    """Members have small losses: under the last public model, or under those of all rounds.
+
+    Args:
+        candidates: The samples that the attacker asks about.
+        signal: What speaks for a member: a small loss, or a high logit of the true class.
+        over: Look at the last public model, or at those of all rounds.
+    """
 
     def score(seen: Series, about: Candidates) -> Tensor:
         loss = seen.public_losses(about)
@@ -159,7 +165,13 @@ def by_update(
     *,
     signal: Literal["cosine", "difference", "loss", "confidence"] = "cosine",
 ) -> Membership:
-    """What the suspect's own updates say of a candidate, averaged over rounds."""
+    """What the suspect's own updates say of a candidate, averaged over rounds.
+
+    Args:
+        candidates: The samples that the attacker asks about.
+        signal: What is compared: loss, confidence (logit of the true class), the angle between
+            gradient and update, or how much of the update the gradient explains.
+    """
 
     def score(seen: Series, about: Candidates) -> Tensor:
         return own_signal(seen, about, signal)
@@ -172,7 +184,13 @@ def by_others(
     *,
     signal: Literal["cosine", "difference", "loss", "confidence"] = "cosine",
 ) -> Membership:
-    """The suspect's signal against that of all other clients, over all rounds (FedMIA)."""
+    """The suspect's signal against that of all other clients, over all rounds (FedMIA).
+
+    Args:
+        candidates: The samples that the attacker asks about.
+        signal: What is compared: loss, confidence (logit of the true class), the angle between
+            gradient and update, or how much of the update the gradient explains.
+    """
 
     def score(seen: Series, about: Candidates) -> Tensor:
         if len(seen.nodes) < 3:

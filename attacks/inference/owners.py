@@ -29,7 +29,13 @@ def fits_best(signal: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class OwnerByUpdate:
-    """Every candidate is said to be the client's whose updates fit it best."""
+    """Every candidate is said to be the client's whose updates fit it best.
+
+    Args:
+        candidates: The samples that the attacker asks about.
+        signal: What is compared: loss, confidence (logit of the true class), the angle between
+            gradient and update, or how much of the update the gradient explains.
+    """
 
     candidates: Candidates
     signal: Literal["cosine", "difference", "loss", "confidence"] = "loss"

@@ -221,7 +221,19 @@ RULES: Mapping[str, Rule] = {
 
 @dataclass(frozen=True)
 class ByReferences:
-    """Scores of all candidates from a statistic of the series, and of shadow federations."""
+    """Scores of all candidates from a statistic of the series, and of shadow federations.
+
+    Args:
+        candidates: The samples that the attacker asks about.
+        shadows: Federations that the attacker trains itself.
+        rule: How a value is compared with those of shadow federations: with and without the sample
+            ("online"), without it ("offline"), by its distance to them ("calibrated", "pooled"), or
+            pair by pair with other samples ("pairwise").
+        statistic: The value: logit of the true class under the last model, over all rounds, under
+            the suspect's own model, what the suspect's training gained; or the angle between
+            gradient and update, or how much of the update the gradient explains.
+        count: Shadow federations that are trained.
+    """
 
     candidates: Candidates
     shadows: Shadows

@@ -122,6 +122,17 @@ class FeatureInversion:
     First x by its features alone. Then also by the backbone's gradient, for which the upstream
     gradient dL/dφ is a second unknown, as the secret head's part of it is not known. Needs one
     sample per update and a head with a bias.
+
+    Args:
+        tv: Weight of total variation in the search by features.
+        steps: Steps of the search by features.
+        joint_steps: Steps of the search by features and the backbone's gradient.
+        joint_tv: Weight of total variation in that second search.
+        restarts: Searches from different starts. The one that explains the update best is kept.
+        init: What the search starts from: noise, noise in blocks ("patterned"), a black or a grey
+            picture.
+        seed: Seed of everything that the attack draws.
+        memory (GB): How much memory may be used. It bounds how many victims are attacked at once.
     """
 
     tv: float = 1e-4

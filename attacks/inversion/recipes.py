@@ -65,12 +65,34 @@ def inversion(
     seed: int = 0,
     memory: float = 1.5,
 ) -> GradientInversion:
-    """A gradient inversion, from its options.
+    """A gradient inversion, from its options: search for the input whose gradient was seen.
 
-    `labels = "read"` takes labels from the last layer. `replay` matches the update of several local
-    steps. `shared-only` compares where the update is not zero. `consensus` keeps the restarts' mean
-    instead of the best one. `coarse` searches a so many times smaller image for half of the steps.
-    `history` is how many steps L-BFGS remembers.
+    Args:
+        distance: How the gradient of a guess is compared with the observed one: by angle, or by
+            squared or absolute differences.
+        optimiser: Who searches.
+        lr: Step size of the search.
+        signed: Use only the sign of each slope, as many published attacks do.
+        schedule: How the step size changes: never, in three steps down, or along a cosine to zero.
+        box: Keep guesses inside the range that pictures have.
+        labels: "read" takes the labels from the last layer's update, "joint" searches for them too.
+        init: What the search starts from: noise, noise in blocks ("patterned"), a black or a grey
+            picture.
+        tv: Weight of total variation: larger gives smoother pictures.
+        norm: Weight of a prior that prefers small values.
+        bn: Weight of a prior that prefers the feature statistics of the model's BatchNorm layers.
+        group: Weight of a prior that wants the restarts of a victim to agree.
+        replay: Match an update of several local steps by training on the guess as the client did.
+        shared_only: Compare only where the update is not zero.
+        steps: Steps of the search.
+        restarts: Searches from different starts. The one that explains the update best is kept.
+        consensus: Take the mean of the restarts instead of the best one.
+        coarse: Search a picture this many times smaller for half of the steps; 1 does not.
+        history: How many steps L-BFGS remembers.
+        tolerance: A victim is finished when its loss is this part of the first one; 0 never.
+        patience: A victim is finished when its loss hardly fell in this many steps; 0 never.
+        seed: Seed of everything that the attack draws.
+        memory (GB): How much memory may be used. It bounds how many victims are attacked at once.
     """
     makers: dict[str, MakeOptimizer] = {
         "adam": adam(lr),
@@ -116,9 +138,23 @@ def exact(
     seed: int = 0,
     memory: float = 1.5,
 ) -> Exact:
-    """L-BFGS on the squared distance without a prior, and then up to `finish` steps in doubles.
+    """L-BFGS on the squared distance without a prior, and then some steps in doubles.
 
     Only victims whose update the first search explains get the second one.
+
+    Args:
+        labels: "read" takes the labels from the last layer's update, "joint" searches for them too.
+        init: What the search starts from: noise, noise in blocks ("patterned"), a black or a grey
+            picture.
+        lr: Step size of the search.
+        history: How many steps L-BFGS remembers.
+        steps: Steps of the first search, in single precision.
+        finish: Most steps of the second search, in double precision.
+        restarts: Searches from different starts. The one that explains the update best is kept.
+        tolerance: A victim is finished when its loss is this part of the first one; 0 never.
+        patience: A victim is finished when its loss hardly fell in this many steps; 0 never.
+        seed: Seed of everything that the attack draws.
+        memory (GB): How much memory may be used. It bounds how many victims are attacked at once.
     """
     search = inversion(
         distance="l2",
@@ -164,8 +200,15 @@ def strongest(
 ) -> Strongest:
     """Races settings on planted clients, runs the winner, and finishes by L-BFGS.
 
-    `budget` is what the race may cost, as a part of the winner's steps. `replay` matches the update
-    of several local steps where there were any.
+    Args:
+        steps: Steps of the winner.
+        polish: Most steps of L-BFGS at the end.
+        budget: What the race may cost, as a part of the winner's steps.
+        controls: Planted clients, whose samples the attacker knows, that settings are raced on.
+        replay: Match an update of several local steps where there were any.
+        seed: Seed of everything that the attack draws.
+        memory (GB): How much memory may be used. It bounds how many victims are attacked at once.
+        public: Samples of the same kind that the attacker has.
     """
 
     def candidate(signed: bool, tv: float, coarse: int) -> Polished:
@@ -195,7 +238,16 @@ def pooled_inversion(
     seed: int = 0,
     memory: float = 1.5,
 ) -> PooledInversion:
-    """Scale-free matching with a prior over all rounds given: the attacker who knows of noise."""
+    """Scale-free matching with a prior over all rounds given: the attacker who knows of noise.
+
+    Args:
+        tv: Weight of total variation: larger gives smoother pictures.
+        lr: Step size of the search.
+        steps: Steps of the search.
+        restarts: Searches from different starts. The one that explains the update best is kept.
+        seed: Seed of everything that the attack draws.
+        memory (GB): How much memory may be used. It bounds how many victims are attacked at once.
+    """
     return PooledInversion(
         inversion(
             signed=True,
@@ -225,7 +277,18 @@ def policy_inversion(
 ) -> PolicyInversion:
     """Searches the original through what an augmentation policy may have done to it.
 
-    With `translation` also through a move of unknown size.
+    Args:
+        policy: The client's augmentation policy. Default: that of the scenario's plugin `augment`.
+        tv: Weight of total variation: larger gives smoother pictures.
+        lr: Step size of the search.
+        steps: Steps of the search.
+        pilot: Part of the steps for which each possible transformation is tried before the best is
+            searched to the end.
+        translation: Search also for a move of the picture by an unknown distance.
+        restarts: Searches from different starts. The one that explains the update best is kept.
+        seed: Seed of everything that the attack draws.
+        memory (GB): How much memory may be used. It bounds how many victims are attacked at once.
+        transforms: Differentiable transformations to search through, instead of the policy's.
     """
     search = inversion(
         signed=True,

@@ -21,6 +21,14 @@ class AdversarialReconstruction(PrivacyPlugin):
 
     `mu1` and `mu2` give the simulated decoder a GAN and a perceptual loss (eq. 5). The perceptual
     network has fixed random filters, because the paper's pretrained one is not available offline.
+
+    Args:
+        lambda1: Weight of the pixel error that the encoder wants a decoder to make. Larger hides
+            more.
+        lambda2: Weight of the same error in features of a network.
+        mu1: Weight of the GAN loss that makes the simulated decoder stronger.
+        mu2: Weight of the perceptual loss of the simulated decoder.
+        decoder_steps: Steps of the simulated decoder for each step of the encoder.
     """
 
     lambda1: float = 1.0

@@ -44,6 +44,17 @@ class AdversarialSharing(PrivacyPlugin):
     unit. Only a secret `share` of the coordinates is perturbed; 1 is eq. 9, without a mask. Codes
     are also pulled towards the class in `targets` (0 by default) of each `private` attribute.
     `weights` are λ0 for the decoder and λ1, λ2, … for the attributes.
+
+    Args:
+        epsilon: Largest change of a coordinate of a code. Larger hides more; 0 is no defence.
+        relative: Whether `epsilon` counts in standard deviations of each coordinate.
+        steps: Steps of the search for the noise.
+        share: Part of the coordinates that is perturbed, chosen by a secret mask; 1 perturbs all,
+            without a mask.
+        private: Attributes of the data that codes should not tell.
+        targets: The class that codes pretend for each private attribute. Default: class 0.
+        weights: Weight of the decoder, then one for each private attribute, each between 0 and 1.
+            Default: half for the decoder, the other half for all attributes together.
     """
 
     epsilon: float = 1.0

@@ -40,6 +40,16 @@ class Augmentation(PrivacyPlugin):
     transformation in common are used. A random policy is the same for all clients with the same
     `seed`. With `none` there is no defence. "online" transforms every batch anew, "offline" all
     samples once for good.
+
+    Args:
+        policy: Transformations by number, such as "3-1-7+43-18-18"; a file of `fedpriv search`;
+            "random"; or "none".
+        when: "online" transforms every batch anew, "offline" all samples once for good.
+        members: How many policies are taken from a file of `fedpriv search`.
+        probability: The chance that a transformation is applied at all.
+        enhancement: How much colour, contrast, brightness and sharpness change at most, from
+            0 (unchanged) to 1.
+        seed: Seed of a random policy. Clients with the same seed use the same policy.
     """
 
     policy: str = "3-1-7+43-18-18"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fedpriv.clients.job import Job
 from fedpriv.clients.plugin import PrivacyPlugin
 from fedpriv.errors import BadOption
-from fedpriv.scenario.binding import OrInfinite
+from fedpriv.scenario.types import OrInfinite
 from fedpriv.state import State, norm
 
 
@@ -20,7 +20,12 @@ def clipped(update: State, bound: float) -> State:
 
 @dataclass(frozen=True)
 class Clip(PrivacyPlugin):
-    """Bound the norm of the whole update; inf is no defence."""
+    """Bound the norm of the whole update; inf is no defence.
+
+    Args:
+        norm: Largest norm of the whole update; longer updates are scaled down to it. inf never
+            clips.
+    """
 
     norm: OrInfinite = 1.0
 

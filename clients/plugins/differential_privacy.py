@@ -35,9 +35,10 @@ from fedpriv.clients.protection.account import (
 from fedpriv.clients.protection.figures import bounded_sums, private_figures
 from fedpriv.errors import BadOption, Refused
 from fedpriv.scenario import Scenario
-from fedpriv.scenario.binding import OrInfinite, kebab
+from fedpriv.scenario.binding import kebab
 from fedpriv.scenario.built import shares_of
 from fedpriv.scenario.sharing import sharing_of
+from fedpriv.scenario.types import OrInfinite
 from fedpriv.state import State
 from fedpriv.wire import EXAMPLES, PARTITION
 
@@ -94,8 +95,23 @@ class DifferentialPrivacy(PrivacyPlugin):
     follow from it. Without it each client draws a noised number once, which spends an ε of 0.1 or
     less.
 
-    `evaluation_noise` is the noise multiplier of one `evaluate`, which then spends ε too. Without
-    it the client refuses `evaluate`.
+    Args:
+        epsilon: The ε that the whole run spends, evenly over its rounds. Smaller is more private.
+            Give this or `noise-multiplier`.
+        noise_multiplier: Standard deviation of the noise, in units of `max-grad-norm`.
+        max_grad_norm: Largest norm of one sample's gradient; longer ones are scaled down to it.
+        delta: The δ of (ε, δ): the chance that the promise fails. Choose it well below one over the
+            number of samples.
+        budget: Largest ε that a client ever spends. It refuses the round that would exceed it.
+            Default: `epsilon`.
+        accountant: How the ε of many steps is added up: Rényi (rdp) or privacy random variables
+            (prv), which is tighter and slower.
+        grad_sample: How Opacus computes the gradient of every sample. All ways give the same
+            result; "auto" takes the fastest safe one.
+        samples: How many samples a client is publicly known to have. Default: each client draws a
+            noised number once, which costs an ε of at most 0.1.
+        evaluation_noise: Noise multiplier of one `evaluate`, which then spends ε too. Default: the
+            client refuses `evaluate`.
     """
 
     epsilon: float | None = None
@@ -145,6 +161,10 @@ class DifferentialPrivacy(PrivacyPlugin):
     @property
     def accounted(self) -> bool:
         return self.noise_multiplier != 0  # clipping alone has no ε
+
+    def check(self, model: nn.Module) -> None:
+        if not self.does_nothing:
+            check_supported(model)
 
     def on_setup(self, job: Job) -> Job:
         if self.does_nothing:

@@ -31,6 +31,9 @@ class TaskEncoder(PrivacyPlugin):
     """Train for the task alone, k + 1 steps a batch: as many as RAN's encoder takes with this k.
 
     k = −1 takes no step. The encoder is then that of an autoencoder, as without plugins.
+
+    Args:
+        k: One less than the steps for the task in each batch; -1 takes none.
     """
 
     k: int = 0

@@ -172,6 +172,14 @@ class Guard(PrivacyPlugin):
     `action`: "warn" logs the signs and trains as usual, which is no defence; "refuse" does not
     train; "clip" clips the update to the norm `clip` and adds noise of standard deviation
     `noise`·`clip`. `tolerance` multiplies every limit. Beside `dp` it looks at weights alone.
+
+    Args:
+        action: What happens with a model that looks malicious: "warn" trains as usual, "refuse"
+            does not train, "clip" clips the update and adds noise.
+        tolerance: Factor on every limit. Larger raises fewer alarms.
+        samples: How many own samples the model is tried on.
+        clip: Norm to which the action "clip" clips.
+        noise: Standard deviation of the noise of the action "clip", in units of `clip`.
     """
 
     action: Literal["warn", "refuse", "clip"] = "refuse"

@@ -36,6 +36,11 @@ class Noise(PrivacyPlugin):
     On "gradient" it is added to the gradient of the shared parameters before every step, as in
     SPN's DP baseline with clipping off. On "update" it is added once, to what leaves the client;
     after `pruning` only to the elements that are shared. No ε is claimed: for that there is `dp`.
+
+    Args:
+        scale: Standard deviation of Gaussian noise, or the scale of Laplace noise, on each element.
+        kind: The distribution of the noise.
+        on: "gradient" adds noise before every step, "update" once to what leaves the client.
     """
 
     scale: float = 0.01

@@ -44,7 +44,13 @@ def principal_axes(z: Tensor, keep: float) -> Axes:
 
 @dataclass(frozen=True)
 class RandomNoise(PrivacyPlugin):
-    """Laplace or uniform noise on codes, or on raw data with the layer "input"; 0 is no defence."""
+    """Laplace or uniform noise on codes, or on raw data with the layer "input"; 0 is no defence.
+
+    Args:
+        scale: Scale of the noise on each coordinate; 0 is no defence.
+        kind: The distribution of the noise.
+        relative: Whether `scale` counts in standard deviations of each coordinate.
+    """
 
     scale: float = 0.5
     kind: Literal["laplace", "uniform"] = "laplace"
@@ -66,7 +72,12 @@ class RandomNoise(PrivacyPlugin):
 
 @dataclass(frozen=True)
 class ResizedFeatures(PrivacyPlugin):
-    """Keep a part of the codes' principal components, add noise; 1 and 0 are no defence."""
+    """Keep a part of the codes' principal components, add noise; 1 and 0 are no defence.
+
+    Args:
+        keep: Part of the principal axes of the codes that is kept; 1 keeps all.
+        scale: Scale of the noise on the codes that are left.
+    """
 
     keep: float = 0.5
     scale: float = 0.1

@@ -77,6 +77,17 @@ class SecretPolarization(PrivacyPlugin):
     first weights are uniform(−width, width). A larger width perturbs more: SPN table 2 has 0.3, the
     default is 1/√d as in torch's linear layers. `lr` is the head's own learning rate. With a high
     one the margins hold soon; from then on the head disturbs the public model less, and hides less.
+
+    Args:
+        alpha1: Weight of the usual cross-entropy loss.
+        alpha2: Weight of the secret polarization loss. More hides more and costs more accuracy; 0
+            is no defence.
+        bits: Length of the secret code of each class. The secret head has as many outputs.
+        margin: How far each output of the secret head must lie on its code's side before its loss
+            is zero; at least 1.
+        width: Half the range of the secret head's first weights. Default: one over the square root
+            of the number of features.
+        lr: Learning rate of the secret head. Default: that of the training.
     """
 
     alpha1: float = 1.0

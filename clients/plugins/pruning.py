@@ -43,6 +43,11 @@ class GradientPruning(PrivacyPlugin):
     """Share the largest `fraction` of each parameter, or of the whole update; 1 is no defence.
 
     With `feedback` the elements that are not shared are kept and added to the next update.
+
+    Args:
+        fraction: Part of the elements that is shared, the largest in magnitude; 1 shares all.
+        scope: Whether the largest are chosen in each layer or in the whole update.
+        feedback: Keep what was not shared and add it to the next update.
     """
 
     fraction: float = 0.3

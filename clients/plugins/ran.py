@@ -13,7 +13,14 @@ from fedpriv.errors import BadOption
 
 @dataclass(frozen=True)
 class ReconstructiveAdversary(PrivacyPlugin):
-    """λ weighs the task against reconstruction; λ = 1 is the plugin `dnn` with the same k."""
+    """λ weighs the task against reconstruction; λ = 1 is the plugin `dnn` with the same k.
+
+    Args:
+        lam: λ, the weight of the task against reconstruction. Smaller hides more; 1 is the task
+            alone.
+        k: Steps for the task, and of the decoder, before each step of the encoder against the
+            decoder.
+    """
 
     lam: float = 0.1
     k: int = 3

@@ -79,7 +79,13 @@ class View(nn.Module):
 def mlp_coder(
     shape: tuple[int, ...], hidden: tuple[int, ...] = (512, 256), code: int = 64
 ) -> Coder:
-    """Fully connected ReLU layers `fc1`, `fc2`, …, the last one linear (ARS sect. 5.1.2)."""
+    """Fully connected ReLU layers `fc1`, `fc2`, …, the last one linear (ARS sect. 5.1.2).
+
+    Args:
+        shape: Shape of a sample.
+        hidden: Widths of the hidden layers.
+        code: Numbers in a code.
+    """
     if min((*hidden, code)) < 1:
         raise BadOption(f"Widths must be at least 1, got hidden={list(hidden)}, code={code}.")
     widths = (prod(shape), *hidden, code)
@@ -117,6 +123,12 @@ def conv_coder(
     """Stride-2 convolutions `conv1`, `conv2`, … with BatchNorm and ReLU, then `fc` (RAN 2.3).
 
     Strides take the place of the papers' pooling: half the work. Images and signals.
+
+    Args:
+        shape: Shape of a sample.
+        widths: Channels of the convolutions.
+        code: Numbers in a code, the output of the last layer `fc`.
+        normalise: Put BatchNorm after each convolution.
     """
     flat = len(shape) == 2
     if len(shape) not in (2, 3):

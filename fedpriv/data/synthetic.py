@@ -28,9 +28,18 @@ def synthetic(
     noise: float = 0.1,
     seed: int = 0,
 ) -> Dataset:
-    """A pattern for each class plus Gaussian noise: images, a table or signals, `size` wide.
+    """A pattern for each class plus Gaussian noise: images, a table or signals. Made on the spot.
 
-    Made on the spot, so `root` is not read.
+    Args:
+        root: Not read.
+        kind: What is made.
+        train: Training samples.
+        test: Test samples.
+        classes: Number of classes.
+        channels: Channels of images and signals.
+        size: Side of images, length of signals, columns of the table.
+        noise: Standard deviation of the noise on each pattern.
+        seed: Seed of patterns and noise.
     """
     if classes < 2 or min(train, test) < classes or channels < 1 or size < 4 or noise < 0:
         raise BadOption(

@@ -126,6 +126,10 @@ def adult(root: str | None = None, hub: str = "") -> Dataset:
     The paper says 13 attributes and 133 columns, not which. All but the sampling weight are 13; one
     column for every category (unknown is one), the years of education among them, 118, eleven
     age groups and four scaled numbers make 133.
+
+    Args:
+        root: The folder with the files.
+        hub: Another copy on the hub of data sets, by name.
     """
     source = replace(ADULT, hub=hub) if hub else ADULT
     path = source.file(root)

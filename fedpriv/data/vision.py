@@ -92,12 +92,17 @@ class ImageSet:
 
 
 def builder(known: ImageSet) -> Callable[..., Dataset]:
-    """What DATASETS calls.
-
-    `root` is a folder, `normalise = false` gives raw pixels in [0, 1], `hub` names another copy.
-    """
+    """What DATASETS calls."""
 
     def build(root: str | None = None, normalise: bool = True, hub: str = "") -> Dataset:
+        """The images of one set.
+
+        Args:
+            root: The folder with the files.
+            normalise: Scale by the mean and the spread of the training samples. false keeps pixels
+                between 0 and 1.
+            hub: Another copy on the hub of data sets, by name.
+        """
         return known.build(root, normalise, hub)
 
     return build

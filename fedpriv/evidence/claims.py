@@ -106,6 +106,11 @@ class Claim:
         own = {name: value for name, value in values.items() if isinstance(value, Tensor)}
         return own | {FOUND + name: value for name, value in self.found.items()}
 
+    @property
+    def victims(self) -> int:
+        """How many victims it is about, by the leading axis of its tensors."""
+        return next((len(value) for value in self.tensors().values()), 0)
+
     def of(self, victim: int) -> Self:
         """The part of one victim, its leading axis kept."""
         one = slice(victim, victim + 1)

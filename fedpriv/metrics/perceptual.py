@@ -65,9 +65,11 @@ def feature_distance(guess: Tensor, truth: Tensor, features: Features) -> Tensor
 
 
 def perceptual(network: str = "") -> Metric:
-    """A metric with the network at `pkg.module:Name`, a callable from pictures to feature maps.
+    """A metric that compares pictures by features of a network.
 
-    Without one, random filters of a fixed seed.
+    Args:
+        network: `pkg.module:Name` of a callable from pictures to feature maps. Default: random
+            filters of a fixed seed.
     """
     given: Features | None = imported(network, "network") if network else None
     made: dict[int, Features] = {}

@@ -8,7 +8,16 @@ from fedpriv.models.initialisation import ACTIVATIONS, Activation, Init, checked
 def alexnet(
     channels: int, size: int, classes: int, activation: Activation = "relu", init: Init = "kaiming"
 ) -> nn.Module:
-    """Convolutions of 64-192-384-256-256, three poolings, linear 256 and classes (SPN table 4)."""
+    """Convolutions of 64-192-384-256-256, three poolings, linear 256 and classes (SPN table 4).
+
+    Args:
+        channels: Channels of the input.
+        size: Side of the input.
+        classes: Number of classes.
+        activation: The function after each layer. Smooth ones are easier to attack.
+        init: How the first weights are drawn: torch's own way, evenly within ±0.3, by Kaiming's
+            rule, or by Kaiming's rule for what a convolution sends out.
+    """
     checked("alexnet", channels, size, classes, smallest=8)
     act = ACTIVATIONS[activation]
     model = nn.Sequential(

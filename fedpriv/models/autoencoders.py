@@ -111,6 +111,12 @@ def ars_dense(shape: tuple[int, ...], layers: int = 3, width: int = 512, code: i
 
     ARS sect. 5.1.2 and 6.1. The paper gives the number of layers and the code; the width of the
     others is ours.
+
+    Args:
+        shape: Shape of a sample.
+        layers: Fully connected layers of the encoder.
+        width: Their width.
+        code: Numbers in a code.
     """
     if layers < 1:
         raise BadOption(f"layers must be at least 1, got {layers}.")
@@ -121,6 +127,10 @@ def ars_conv(shape: tuple[int, ...], widths: tuple[int, ...] = (32, 64, 128, 256
     """Four convolutions, for 96×96 faces; share the layer `conv4` (ARS sect. 5.1.2).
 
     The widths are ours.
+
+    Args:
+        shape: Shape of a sample.
+        widths: Channels of the convolutions.
     """
     return conv_coder(shape, widths=widths, code=256)
 
@@ -130,6 +140,10 @@ def arl_resnet(shape: tuple[int, ...], depth: Literal[18, 50] = 50) -> Coder:
 
     Depth 18 is for machines without a GPU. The figure's decoder ends in tanh; this one is linear,
     since samples are scaled by their mean and spread, not to [−1, 1].
+
+    Args:
+        shape: Shape of a sample.
+        depth: Layers of the ResNet; 18 is for machines without a GPU.
     """
     if len(shape) != 3:
         raise BadOption(f"ResNet needs images, got samples of shape {shape}.")

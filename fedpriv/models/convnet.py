@@ -17,6 +17,15 @@ def convnet(
     """Eight 3×3 convolutions with BatchNorm, width to 4×width, two 3×3 poolings, one linear layer.
 
     The layers of the gradient-inversion literature; the paper says only "8-layer" (ATS sect. 5.1).
+
+    Args:
+        channels: Channels of the input.
+        size: Side of the input.
+        classes: Number of classes.
+        width: Channels of the first convolution.
+        activation: The function after each layer. Smooth ones are easier to attack.
+        init: How the first weights are drawn: torch's own way, evenly within ±0.3, by Kaiming's
+            rule, or by Kaiming's rule for what a convolution sends out.
     """
     checked("convnet", channels, size, classes, smallest=9)
     if width < 1:

@@ -15,6 +15,14 @@ def dlnet(
     """Four 5×5 convolutions of 12 channels, strides 2, 2, 1, 1, and one linear layer (SPN table 6).
 
     Every layer is smooth, as L-BFGS needs; weights uniform(−0.3, 0.3) unless init is "default".
+
+    Args:
+        channels: Channels of the input.
+        size: Side of the input.
+        classes: Number of classes.
+        activation: The function after each layer. Smooth ones are easier to attack.
+        init: How the first weights are drawn: torch's own way, evenly within ±0.3, by Kaiming's
+            rule, or by Kaiming's rule for what a convolution sends out.
     """
     checked("dlnet", channels, size, classes, smallest=4)
     act = ACTIVATIONS[activation]

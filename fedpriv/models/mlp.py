@@ -19,6 +19,15 @@ def mlp(
     """Linear layers of the `hidden` widths, then one unit a class; no hidden one is a linear model.
 
     Takes anything with channels × size × size numbers; a table of D columns is channels=D, size=1.
+
+    Args:
+        channels: Channels of the input.
+        size: Side of the input.
+        classes: Number of classes.
+        hidden: Widths of the hidden layers; none is a linear model.
+        activation: The function after each layer. Smooth ones are easier to attack.
+        init: How the first weights are drawn: torch's own way, evenly within ±0.3, by Kaiming's
+            rule, or by Kaiming's rule for what a convolution sends out.
     """
     checked("mlp", channels, size, classes, smallest=1)
     if any(width < 1 for width in hidden):

@@ -62,6 +62,17 @@ def resnet20(
     """Three stages of three blocks, width to 4×width, BatchNorm; width 64 is ATS's "ResNet20-4".
 
     Shortcuts are 1×1 projections, as in ATS's experiments, or "padding", as in the first ResNet20.
+
+    Args:
+        channels: Channels of the input.
+        size: Side of the input.
+        classes: Number of classes.
+        width: Channels of the first stage.
+        shortcut: How a block that halves the size passes its input on: by a 1×1 convolution, or
+            padded with zeros.
+        activation: The function after each layer. Smooth ones are easier to attack.
+        init: How the first weights are drawn: torch's own way, evenly within ±0.3, by Kaiming's
+            rule, or by Kaiming's rule for what a convolution sends out.
     """
     checked("resnet20", channels, size, classes, smallest=4)
     if width < 1:

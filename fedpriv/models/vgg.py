@@ -17,6 +17,14 @@ def vgg16(
     its poolings keep the size. Here each pooling halves, 32 to 1 as in VGG16, so the first linear
     layer is 512 wide. Odd sizes are rounded up, so that 28×28 digits fit. The paper does not give
     the groups; 32 is the usual number.
+
+    Args:
+        channels: Channels of the input.
+        size: Side of the input.
+        classes: Number of classes.
+        activation: The function after each layer. Smooth ones are easier to attack.
+        init: How the first weights are drawn: torch's own way, evenly within ±0.3, by Kaiming's
+            rule, or by Kaiming's rule for what a convolution sends out.
     """
     checked("vgg16", channels, size, classes, smallest=8)
     act = ACTIVATIONS[activation]

@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from fedpriv.errors import BadOption
+from fedpriv.scenario.types import OrInfinite
+from fedpriv.scenario.types import wanted as wanted_type
 
 T = TypeVar("T")
-# Every number that people type is finite, but for options of this type, where inf has a meaning.
-OrInfinite = Annotated[float, "or infinite"]
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
@@ -33,7 +33,7 @@ def parameters(
     return {kebab(p.name): p for p in found if p.kind in kinds and p.name not in given}
 
 
-def _hints(build: Callable[..., Any]) -> dict[str, Any]:
+def hints_of(build: Callable[..., Any]) -> dict[str, Any]:
     inner = getattr(build, "func", build)
     target = inner.__init__ if inspect.isclass(inner) else inner
     try:
@@ -94,14 +94,6 @@ def is_finite(value: int | float) -> bool:
         return False
 
 
-def _wanted(hint: Any) -> str:
-    if hint == OrInfinite:
-        return "a number, or inf"
-    if get_origin(hint) is Literal:
-        return "one of " + ", ".join(repr(choice) for choice in get_args(hint))
-    return getattr(hint, "__name__", str(hint)).replace("typing.", "")
-
-
 def bound(
     build: Callable[..., T], options: Mapping[str, Any], what: str, given: Collection[str] = ()
 ) -> dict[str, Any]:
@@ -121,7 +113,7 @@ def fitted(
     build: Callable[..., T], options: Mapping[str, Any], what: str, given: Collection[str] = ()
 ) -> dict[str, Any]:
     """As `bound`, of those options that are there."""
-    takes, hints = parameters(build, given), _hints(build)
+    takes, hints = parameters(build, given), hints_of(build)
     arguments = {}
     for typed, value in options.items():
         key = kebab(typed)
@@ -135,7 +127,7 @@ def fitted(
         fits, converted = _fits(value, hint)
         if not fits:
             odd = isinstance(value, float) and not is_finite(value)
-            wanted = "a finite number" if odd and hint != OrInfinite else _wanted(hint)
+            wanted = "a finite number" if odd and hint != OrInfinite else wanted_type(hint)
             raise BadOption(f"{what}: '{typed}' must be {wanted}, got {value!r}.")
         arguments[name] = converted
     return arguments

@@ -10,6 +10,19 @@ from fedpriv.errors import BadScenario
 from fedpriv.scenario.binding import nearest
 from fedpriv.scenario.scenario import Scenario, Table, from_tables
 
+# Keys of a file that the Scenario made of it no longer has: type, meaning, example.
+FILE_KEYS = {
+    "extends": (
+        "text",
+        "Another scenario, by name or file, whose keys count unless this file has its own.",
+        'extends = "quickstart"',
+    ),
+    "profiles": (
+        "tables",
+        "Sets of keys by name. `--profile small` lays those of `[profiles.small]` over the file.",
+        "[profiles.small.data]",
+    ),
+}
 DEEPEST = 20  # scenarios, each extending the next
 
 

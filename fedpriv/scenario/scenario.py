@@ -34,13 +34,13 @@ class Scenario:
     """All that a run is: the sections of the TOML file, key for key.
 
     Args:
-        name: What run folders and pages call it.
-        summary: What it is, in one line.
-        paper: Where it comes from.
-        seed: The seed of everything that is drawn in a simulation.
+        name: What run folders and pages call it. Example: `"mine"`.
+        summary: What it is, in one line. Example: `"ten clients, dp"`.
+        paper: Where it comes from. Example: `"SPN table 1"`.
+        seed: The seed of everything that is drawn in a simulation. Example: `7`.
         keep_truth: Whether clients write the samples they used to their own disk. None: if there
             are attacks, which need the truth for their scores. "numbers": only which samples
-            they are, which is all that questions about membership need.
+            they are, which is all that questions about membership need. Example: `true`.
         data: Which data, from where, and who gets what.
         model: The model that clients train, by name, with its options.
         training: How a client trains in one round.
@@ -146,43 +146,78 @@ def from_tables(tables: Mapping[str, Any]) -> Scenario:
     return Scenario(**built)
 
 
+@dataclass(frozen=True)
+class Section:
+    """A section of a scenario file: its class, or an example where its keys are free."""
+
+    of: Any = None
+    many: bool = False  # [[section]], any number of them
+    by_name: bool = False  # unknown keys are the options of the thing it names
+    note: str = ""
+    example: str = ""
+
+
+BESIDE = "Options of the part that `name` names can stand beside these keys."
+SECTIONS = {
+    "data": Section(Data),
+    "model": Section(
+        note="Options of the model stand beside its name. Every model also takes `batchnorm`: "
+        '"keep", or "group", which puts GroupNorm in the place of BatchNorm.',
+        example='[model]\nname = "convnet"\nwidth = 32\nbatchnorm = "group"',
+    ),
+    "training": Section(Training),
+    "federation": Section(Federation),
+    "strategy": Section(
+        note="The manual's page of strategies lists them.",
+        example='[strategy]\nweighting = "plain"',
+    ),
+    "representation": Section(Representation),
+    "plugins": Section(
+        many=True,
+        note="Options of a plugin stand beside its name. The plugins act in the order of the file.",
+        example='[[plugins]]\nname = "pruning"\nfraction = 0.1',
+    ),
+    "attacks": Section(Attack, many=True, by_name=True, note=BESIDE),
+    "inference": Section(Inference),
+    "malicious": Section(Malicious, by_name=True, note=BESIDE),
+    "gate": Section(
+        note="A metric and the worst value that is allowed. A score beyond it ends the command "
+        "with exit code 1. `--fail-if 'psnr>20'` does the same for one run.",
+        example="[gate]\npsnr = 20",
+    ),
+    "variants": Section(Variant, many=True),
+    "defences": Section(Defence, many=True),
+    "sweep": Section(Sweep),
+}
+
+
 def _section(key: str, value: Any) -> Any:
-    whole = {
-        "data": Data,
-        "training": Training,
-        "federation": Federation,
-        "inference": Inference,
-        "representation": Representation,
-        "sweep": Sweep,
-    }
-    by_name = {"attacks": Attack, "malicious": Malicious}
-    rows = {"variants": Variant, "defences": Defence}
-    if key in whole:
-        return _bound(whole[key], value, f"[{key}]")
+    section = SECTIONS.get(key)
+    title = f"[[{key}]]" if section and section.many else f"[{key}]"
     if key == "model":
-        return _spec(value, "[model]")
+        return _spec(value, title)
     if key == "plugins":
-        return tuple(_spec(item, "[[plugins]]") for item in _list(value, "plugins"))
-    if key == "attacks":
-        return tuple(_named(by_name[key], item, "[[attacks]]") for item in _list(value, key))
-    if key == "malicious":
-        return _named(by_name[key], value, "[malicious]")
-    if key in rows:
-        return tuple(_bound(rows[key], item, f"[[{key}]]") for item in _list(value, key))
+        return tuple(_spec(item, title) for item in _list(value, key))
     if key == "strategy":
-        return dict(_table(value, "[strategy]"))
+        return dict(_table(value, title))
     if key == "gate":
-        gate = _table(value, "[gate]")
-        for metric, bound_value in gate.items():
-            good = isinstance(bound_value, int | float) and not isinstance(bound_value, bool)
-            if not good or not is_finite(bound_value):
-                raise BadScenario(
-                    f"[gate]: '{metric}' must be a finite number, got {bound_value!r}."
-                )
-        return dict(gate)
+        return _gate(_table(value, title))
+    if section is not None:
+        made = _named if section.by_name else _bound
+        if section.many:
+            return tuple(made(section.of, item, title) for item in _list(value, key))
+        return made(section.of, value, title)
     if key in ("summary", "paper") and not isinstance(value, str):
         raise BadScenario(f"'{key}' must be text, got {value!r}.")
     return value
+
+
+def _gate(gate: Mapping[str, Any]) -> dict[str, float]:
+    for metric, value in gate.items():
+        good = isinstance(value, int | float) and not isinstance(value, bool)
+        if not good or not is_finite(value):
+            raise BadScenario(f"[gate]: '{metric}' must be a finite number, got {value!r}.")
+    return dict(gate)
 
 
 def _table(value: Any, what: str) -> Mapping[str, Any]:

@@ -66,16 +66,35 @@ def spelled(spec: Spec) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """Which data, from where, and who gets what."""
+    """Which data, from where, and who gets what.
+
+    Args:
+        name: The data set: a name of `fedpriv list data`, or `pkg.module:Name` of your own.
+            Example: `"cifar10"`.
+        root: The folder with its files. Default: the folder in $FEDPRIV_DATA, then the hub's cache.
+            Example: `"/data"`.
+        partition: Who gets which samples: the same mix for all, mixes drawn from a Dirichlet
+            distribution, a few classes each, by the persons in the data, or each party some
+            columns. Example: `"dirichlet"`.
+        alpha: How even the mixes of "dirichlet" are. Small values give each client few classes.
+            Example: `0.1`.
+        shards_per_client: With "shards": pieces of one class that each client gets. Example: `2`.
+        limit (samples): Use this many of the training samples, and as large a part of the test
+            samples. Example: `600`.
+        reserve (samples): Training samples that no client gets. Questions about who was in the
+            training set need some. Example: `1000`.
+        options: Options of the data set itself; the manual's page of data lists them. Example: `{
+            normalise = false }`.
+    """
 
     name: str = "mnist-5k"
-    root: str = ""  # default: $FEDPRIV_DATA, then the hub cache
+    root: str = ""
     partition: Literal["iid", "dirichlet", "shards", "natural", "vertical"] = "iid"
     alpha: float = 0.5
     shards_per_client: int = 2
     limit: int | None = None
-    reserve: int = 0  # training samples that no client gets: for who wants to know who was in
-    options: Mapping[str, Any] = field(default_factory=dict)  # of the data set itself
+    reserve: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         between("data.alpha", self.alpha, 0, 1e6)
@@ -87,19 +106,35 @@ class Data:
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """How a client trains in one round."""
+    """How a client trains in one round.
+
+    Args:
+        optimiser: Who takes the local steps. Example: `"adam"`.
+        lr: Learning rate. Example: `0.1`.
+        momentum: Momentum of SGD. Example: `0.9`.
+        weight_decay: Pull of all weights towards zero. Example: `0.0005`.
+        schedule_rounds (rounds): After each of these rounds the learning rate is multiplied by
+            `schedule-factor`. Example: `[30, 60]`.
+        schedule_factor: What the learning rate is multiplied by. Example: `0.5`.
+        local_epochs (epochs): Passes over a client's samples in one round. Example: `2`.
+        local_steps (steps): Steps in one round, instead of epochs; 1 is FedSGD, which leaks most.
+            Example: `1`.
+        batch_size (samples): Samples in one step. Small batches leak more. Example: `8`.
+        mode: Whether layers such as dropout and BatchNorm train or are fixed. Example: `"eval"`.
+        holdout: Part of its own samples that a client keeps for its evaluation. Example: `0.1`.
+    """
 
     optimiser: Literal["sgd", "adam"] = "sgd"
     lr: float = 0.01
     momentum: float = 0.0
     weight_decay: float = 0.0
-    schedule_rounds: tuple[int, ...] = ()  # lr is multiplied by the factor after each of these
+    schedule_rounds: tuple[int, ...] = ()
     schedule_factor: float = 0.1
     local_epochs: int = 1
-    local_steps: int | None = None  # instead of epochs; 1 is FedSGD
+    local_steps: int | None = None
     batch_size: int = 32
     mode: Literal["train", "eval"] = "train"
-    holdout: float = 0.0  # the fraction of its own samples a client keeps for its evaluation
+    holdout: float = 0.0
 
     def __post_init__(self) -> None:
         between("training.lr", self.lr, 0, 1e3)
@@ -128,14 +163,32 @@ class Training:
 
 @dataclass(frozen=True, kw_only=True)
 class Federation:
-    """Who takes part, for how long, and on what."""
+    """Who takes part, for how long, and on what.
+
+    Args:
+        clients (clients): How many take part. Each needs at least one sample. Example: `5`.
+        fraction: Part of them that is asked in each round. Example: `0.5`.
+        rounds (rounds): How long the federation trains. Example: `20`.
+        strategy: How the server combines what clients share: a name of `fedpriv list strategies`.
+            Example: `"round-robin"`.
+        min_clients (clients): Fewer usable answers than this end the run. Example: `3`.
+        timeout (seconds): How long a round waits for answers. Default: until all are there.
+            Example: `60`.
+        backend: "inline" trains one client after the other in this process, "ray" several at a
+            time. "auto" chooses; `fedpriv check` says which and why. Example: `"inline"`.
+        cpus_per_client (cores): On Ray: cores that each client gets. Example: `2`.
+        gpus_per_client (GPUs): On Ray: GPUs that each client gets; 0.5 lets two share one. Example:
+            `0.5`.
+        device: Where tensors are: "auto" takes CUDA where there is one. Example: `"cuda:0"`.
+        secagg: Secure aggregation: the server sees the sum of updates only. Example: `true`.
+    """
 
     clients: int = 10
     fraction: float = 1.0
     rounds: int = 10
     strategy: str = "fedavg"
-    min_clients: int = 1  # fewer usable answers than this end the run
-    timeout: float | None = None  # seconds a round waits for answers; None waits for all
+    min_clients: int = 1
+    timeout: float | None = None
     backend: Literal["auto", "inline", "ray"] = "auto"
     cpus_per_client: float = 1.0
     gpus_per_client: float = 0.0
@@ -160,12 +213,25 @@ class Federation:
 
 @dataclass(frozen=True, kw_only=True)
 class Attack:
-    """One attack on recorded rounds: which rounds, how many victims, its own options beside."""
+    """One attack on recorded rounds: which rounds, how many victims, its own options beside.
+
+    Args:
+        name: The attack: a name of `fedpriv list attacks`, or `pkg.module:Name` of your own.
+            Example: `"dlg"`.
+        rounds: Which recorded rounds it looks at: "all", "first", "last", "every 5", or a list.
+            Example: `"last"`.
+        victims (updates): At most this many updates are attacked, over all rounds together.
+            Default: all. Example: `4`.
+        during: Attack in the background while the federation trains, not afterwards. Example:
+            `true`.
+        options: Options of the attack. They can also stand beside `name`. Example: `{ steps = 200
+            }`.
+    """
 
     name: str
-    rounds: str | tuple[int, ...] = "all"  # "all", "first", "last", "every 5" or a list
+    rounds: str | tuple[int, ...] = "all"
     victims: int | None = None
-    during: bool = False  # in the background while the federation trains, not afterwards
+    during: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -194,9 +260,14 @@ class Attack:
 
 @dataclass(frozen=True, kw_only=True)
 class Inference:
-    """Questions about the training set as a whole: who was in it, whose a sample is."""
+    """Questions about the training set as a whole: who was in it, whose a sample is.
 
-    candidates: int = 2000  # half of them members, half held-out samples of the same labels
+    Args:
+        candidates (samples): Samples that the attacker asks about: half of them members, half
+            samples of the same labels that were held out. Example: `500`.
+    """
+
+    candidates: int = 2000
 
     def __post_init__(self) -> None:
         at_least("inference.candidates", self.candidates, 2)
@@ -204,10 +275,21 @@ class Inference:
 
 @dataclass(frozen=True, kw_only=True)
 class Malicious:
-    """A server that changes what it sends, from a round on."""
+    """A server that changes what it sends, from a round on.
+
+    Args:
+        name: What the server plants: a name of `fedpriv list malicious`, or `pkg.module:Name`.
+            Example: `"imprint"`.
+        from_round (rounds): The first round in which it does. Example: `2`.
+        victims: Clients that get the planted model, by partition number. Default: all. Example:
+            `[0, 3]`.
+        options: Options of what is planted. They can also stand beside `name`. Example: `{ spread =
+            2.0 }`.
+    """
 
     name: str
     from_round: int = 1
+    victims: tuple[int, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -216,29 +298,56 @@ class Malicious:
 
 @dataclass(frozen=True, kw_only=True)
 class Representation:
-    """Codes instead of updates: who encodes how, what is learned from the pool, who is curious."""
+    """Codes instead of updates: who encodes how, what is learned from the pool, who is curious.
+
+    Args:
+        autoencoder: The network that makes codes: a name of `fedpriv list autoencoders`, or
+            `pkg.module:Name`. Example: `"conv"`.
+        options: Options of the autoencoder. Example: `{ code = 32 }`.
+        layer: The layer whose output is shared. "" is the last one, "input" the sample itself.
+            Example: `"fc2"`.
+        tasks: What is learned from codes: "label", or attributes of the data set. Example:
+            `["label"]`.
+        private: Attributes that nobody should read off the codes. Example: `["gender"]`.
+        initiator: The party that trains the encoder; -1 is the one with most samples. Example: `0`.
+        learner: Who trains on the pooled codes. Example: `"clients"`.
+        encoder_epochs (epochs): Training of the encoder. Example: `5`.
+        decoder_epochs (epochs): Training of attackers' decoders and of attribute classifiers.
+            Example: `20`.
+        task_epochs (epochs): Training on the pool. Example: `5`.
+        batch_size (samples): Samples in one step of all of these. Example: `32`.
+        lr: Learning rate of all of these. Example: `0.0005`.
+        parties (parties): Vertical: the columns are divided among this many. Example: `2`.
+        label_party: Vertical: the party that has the labels, by number. Example: `1`.
+        missing: Vertical: part of the rows that a party does not have. Example: `0.1`.
+        publish_encoders: Vertical: whether the attacker can have samples of its own encoded.
+            Example: `true`.
+        curious: The party that attacks the others; -1 is the last. Vertical federations do not use
+            it: there an outsider attacks. Example: `0`.
+        curious_samples (samples): Vertical: the outsider's own rows, which no party holds. Example:
+            `500`.
+        victims (samples): Samples of each other party that attacks are scored on. Example: `64`.
+    """
 
     autoencoder: str = "mlp"
-    options: Mapping[str, Any] = field(default_factory=dict)  # of the autoencoder
-    layer: str = ""  # the layer whose output is shared; "" is the last, "input" the sample itself
-    tasks: tuple[str, ...] = ("label",)  # "label" or an attribute of the data set
-    private: tuple[str, ...] = ()  # attributes that nobody should read off the codes
-    initiator: int = -1  # the party that trains the encoder; -1 is the one with most samples
-    learner: Literal["server", "clients"] = "server"  # who trains on the pool
+    options: Mapping[str, Any] = field(default_factory=dict)
+    layer: str = ""
+    tasks: tuple[str, ...] = ("label",)
+    private: tuple[str, ...] = ()
+    initiator: int = -1
+    learner: Literal["server", "clients"] = "server"
     encoder_epochs: int = 10
-    decoder_epochs: int = 10  # of substitute decoders and attribute classifiers
+    decoder_epochs: int = 10
     task_epochs: int = 10
     batch_size: int = 64
     lr: float = 1e-3
-    parties: int = 3  # vertical: the columns are divided among so many, whoever takes part
+    parties: int = 3
     label_party: int = 0
-    missing: float = 0.0  # vertical: the share of rows that a party does not have
-    publish_encoders: bool = False  # vertical: whether codes of chosen samples can be had
-    # The party that attacks the others. -1 is the last party. A vertical federation does not use
-    # it: there the attacker is an outsider.
+    missing: float = 0.0
+    publish_encoders: bool = False
     curious: int = -1
-    curious_samples: int = 1000  # vertical: the outsider's rows, which no party holds
-    victims: int = 256  # samples of each other party that attacks are scored on
+    curious_samples: int = 1000
+    victims: int = 256
 
     def __post_init__(self) -> None:
         for name in ("encoder_epochs", "decoder_epochs", "task_epochs", "batch_size", "parties"):
@@ -258,11 +367,18 @@ class Representation:
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """A row of a comparison: a name and the settings in which it differs."""
+    """A row of a comparison: a name and the settings in which it differs.
+
+    Args:
+        name: What the row is called; also the name of its folder. Example: `"pruned"`.
+        set: Settings in which it differs from the scenario. Example: `{ "training.lr" = 0.1 }`.
+        plugins: Its plugins, instead of the scenario's own. Example: `[{ name = "pruning", fraction
+            = 0.1 }]`.
+    """
 
     name: str
     set: Mapping[str, Any] = field(default_factory=dict)
-    plugins: tuple[Mapping[str, Any], ...] | None = None  # instead of the scenario's own
+    plugins: tuple[Mapping[str, Any], ...] | None = None
 
     def __post_init__(self) -> None:
         named("[[variants]] name", self.name)
@@ -270,26 +386,49 @@ class Variant:
 
 @dataclass(frozen=True, kw_only=True)
 class Defence:
-    """One mechanism of a sweep: its plugins, the option that is swept, and who knows of it."""
+    """One mechanism of a sweep: its plugins, the option that is swept, and who knows of it.
+
+    Args:
+        name: What tables and curves call it. Example: `"pruning"`.
+        plugins: Its plugins with their options. Example: `[{ name = "pruning" }]`.
+        vary: The plugin and the option that is swept, joined by a dot. Example:
+            `"pruning.fraction"`.
+        values: The values of that option. Example: `[0.3, 0.1, 0.03]`.
+        informed: Attacks that know of it, beside those of the sweep. Default: the attacks whose row
+            knows one of its plugins. Example: `["pruning-aware"]`.
+    """
 
     name: str
     plugins: tuple[Mapping[str, Any], ...] = ()
-    vary: str = ""  # "spn.alpha2": the plugin and the option
+    vary: str = ""
     values: tuple[Any, ...] = ()
-    informed: tuple[str, ...] | None = None  # None: the attacks whose row knows one of its plugins
+    informed: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """A grid: defence × value × attack × batch size × seed."""
+    """A grid: defence × value × attack × batch size × seed.
+
+    Args:
+        attacks: Attacks that every defence is tried with. Example: `["quick"]`.
+        batch_sizes (samples): Batch sizes of the attacked updates. Example: `[1, 8]`.
+        seeds: Seeds. Every setting is trained and attacked once with each; tables show the spread
+            over them. Example: `[0, 1]`.
+        victims (updates): Updates that are attacked in each setting. Example: `4`.
+        at: Part of the training after which updates are attacked: 0 the beginning, 1 the end.
+            Example: `0.5`.
+        mode: Mode of the attacked updates; "" is the training's. Example: `"eval"`.
+        options: Options of the attacks, by the attack's name. Example: `{ quick = { steps = 100 }
+            }`.
+    """
 
     attacks: tuple[str, ...] = ("dlg",)
     batch_sizes: tuple[int, ...] = (1,)
     seeds: tuple[int, ...] = (0,)
     victims: int = 8
-    at: float = 1.0  # the fraction of training after which updates are attacked
-    mode: Literal["", "train", "eval"] = ""  # of the attacked updates; "" as the training's
-    options: Mapping[str, Any] = field(default_factory=dict)  # of the attacks, by attack name
+    at: float = 1.0
+    mode: Literal["", "train", "eval"] = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         at_least("sweep.victims", self.victims, 1)

@@ -30,6 +30,7 @@ from fedpriv.simulations.audit.stage import Means
 from fedpriv.simulations.audit.state import Audit, Clock
 from fedpriv.simulations.audit.tasks import on_ray, one_by_one
 from fedpriv.simulations.audit.updates import of_updates
+from fedpriv.simulations.checks import check_federation
 from fedpriv.simulations.federation.cluster import cluster
 from fedpriv.simulations.federation.exposure import Starts
 from fedpriv.simulations.federation.run import deliberate_threads
@@ -67,6 +68,7 @@ def audit(
         raise BadOption(f"--work must be at least 1, got {work}.")
     deliberate_threads()
     gates = gates_of(scenario.gate, fail_if)
+    check_federation(scenario)
     check_gates(gates, scenario, attacks_of(scenario))
     for gate in gates:
         check_reachable(gate, scenario)

@@ -5,9 +5,9 @@ import os
 import sys
 
 import typer
-from rich.console import Console
 
 from fedpriv.errors import FedprivError
+from fedpriv.simulations.cli.terminal import err
 
 app = typer.Typer(
     name="fedpriv",
@@ -15,17 +15,18 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-errors = Console(stderr=True)
 
 
-def _register() -> None:
+def register() -> None:
     from fedpriv.simulations.cli import (
         attack,
         audit,
         catalogue,
+        check,
         deploy,
         export,
         facts,
+        new,
         pareto,
         preflight,
         report,
@@ -37,6 +38,8 @@ def _register() -> None:
     )
     from fedpriv.simulations.cli.guarded import guarded
 
+    app.command("new")(guarded(new.new))
+    app.command("check")(guarded(check.check))
     app.command("run")(guarded(run.run))
     app.command("audit")(guarded(audit.audit))
     app.command("attack")(guarded(attack.attack))
@@ -64,11 +67,11 @@ def main() -> None:
     }.items():
         os.environ.setdefault(name, value)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
-    _register()
+    register()
     try:
         app()
     except FedprivError as error:
-        errors.print(f"[bold red]error:[/] {_escaped(str(error))}", highlight=False, soft_wrap=True)
+        err.print(f"[bold red]error:[/] {_escaped(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(error.exit_code)
     except BrokenPipeError:
         sys.exit(0)

@@ -5,12 +5,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from fedpriv.simulations.cli.options import AsJson, FailIf
 from fedpriv.simulations.cli.tables import finite
-
-out, err = Console(), Console(stderr=True)
+from fedpriv.simulations.cli.terminal import err, out
 
 
 def attack(
@@ -39,7 +37,10 @@ def attack(
         Path | None,
         typer.Option("--out", help="Where claims go. Default: beside the observations."),
     ] = None,
-    victims: Annotated[int | None, typer.Option(help="At most so many of each round.")] = None,
+    victims: Annotated[
+        int | None,
+        typer.Option(help="At most so many updates, over all rounds together. Default: all."),
+    ] = None,
     fail_if: FailIf = None,
     as_json: AsJson = False,
 ) -> None:

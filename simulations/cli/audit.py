@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from fedpriv.simulations.cli.options import (
     AsJson,
@@ -19,8 +18,7 @@ from fedpriv.simulations.cli.options import (
     Scenario,
     Settings,
 )
-
-out, err = Console(), Console(stderr=True)
+from fedpriv.simulations.cli.terminal import err, out
 
 
 def audit(

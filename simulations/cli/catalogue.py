@@ -1,14 +1,17 @@
-"""`fedpriv scenarios` and `fedpriv list`: everything that can be named, one line each."""
+"""`fedpriv scenarios` and `fedpriv list`: all that can be named, one line each, or a card."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import fields
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Column, Table
+from rich.text import Text
 
-out = Console()
+from fedpriv.simulations.cli.terminal import out
+
+if TYPE_CHECKING:
+    from fedpriv.simulations.cards import Card
 
 
 def names_of(names: Iterable[str]) -> Column:
@@ -37,12 +40,13 @@ def listing(
         str | None, typer.Argument(help="What to list, such as attacks. Default: the kinds.")
     ] = None,
     name: Annotated[
-        str | None, typer.Argument(help="One part, by its name or pkg.module:Name.")
+        str | None, typer.Argument(help="One part, by its name or pkg.module:Name: its card.")
     ] = None,
 ) -> None:
-    """What there is of a kind, one line each, with its paper; without a kind, what kinds exist."""
+    """What there is of a kind, one line each; of one part, its card with every option."""
     from fedpriv.errors import BadOption
     from fedpriv.scenario.binding import nearest
+    from fedpriv.simulations.cards import card_of, shown
     from fedpriv.simulations.registries import registries
 
     known = registries()
@@ -56,20 +60,39 @@ def listing(
         raise BadOption(
             f"There is no list of '{kind}'.{nearest(kind, known)} Choose from: {', '.join(known)}."
         )
-    registry = known[kind]
-    rows = {name: registry[name]} if name else dict(registry.items())
-    besides = [f.name for f in fields(registry.row) if f.name not in ("build", "summary", "paper")]
-    table = Table(names_of(rows), "what it is", "paper", *besides)
-    for own, entry in rows.items():
-        said = (spelled(getattr(entry, field)) for field in besides)
-        table.add_row(own, entry.summary, entry.paper, *said)
+    if name is not None:
+        print_card(card_of(kind, name))
+        return
+    rows = dict(known[kind].items())
+    besides = [f.name for f in fields(known[kind].row) if f.name not in ("build", "summary")]
+    said = {own: [shown(getattr(row, field)) for field in besides] for own, row in rows.items()}
+    filled = [
+        place for place in range(len(besides)) if any(cells[place] for cells in said.values())
+    ]
+    table = Table(names_of(rows), "what it is", *(spaced(besides[place]) for place in filled))
+    for own, row in rows.items():
+        table.add_row(own, row.summary, *(said[own][place] for place in filled))
     out.print(table)
+    out.print(f"One of them with its options: fedpriv list {kind} {next(iter(rows))}", style="dim")
 
 
-def spelled(value: Any) -> str:
-    """What a row says, in a cell."""
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key}={item}" for key, item in value.items())
-    if isinstance(value, tuple | list):
-        return ", ".join(map(str, value))
-    return "" if value is None else str(value)
+def spaced(word: str) -> str:
+    return word.replace("_", " ")
+
+
+def print_card(card: "Card") -> None:
+    """What a part is, what its row says of it, and a table of its options."""
+    paper = f" ({card.paper})" if card.paper else ""
+    out.print(Text.assemble((card.name, "bold"), f": {card.summary}{paper}"))
+    if card.about:
+        out.print(Text(card.about))
+    for word, value in card.facts.items():
+        out.print(Text(f"{word}: {value}"))
+    if not card.options:
+        out.print("It takes no options.")
+        return
+    table = Table(names_of([one.name for one in card.options]), "default", "type", "what it means")
+    for one in card.options:
+        meaning = f"{one.meaning} ({one.unit})" if one.unit else one.meaning
+        table.add_row(*(Text(cell) for cell in (one.name, one.shown_default, one.type, meaning)))
+    out.print(table)

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from fedpriv.simulations.cli.guarded import guarded
 from fedpriv.simulations.cli.options import AsJson, FailIf, Profile, Resume, Settings
+from fedpriv.simulations.cli.terminal import err, out
 from fedpriv.simulations.cli.values import within
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-out, err = Console(), Console(stderr=True)
 
 File = Annotated[Path, typer.Option("--file", help="The compose file.")]
 Folder = Annotated[Path, typer.Option(help="Keys, client state and logs of local processes.")]
@@ -211,7 +210,10 @@ def rotate(
 @app.command()
 @guarded
 def logs(
-    service: Annotated[str, typer.Argument(help="superlink, supernode-0, client-0, …")],
+    service: Annotated[
+        str,
+        typer.Argument(help="One of the services: superlink, supernode-0, client-0, and so on."),
+    ],
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep on printing.")] = False,
     file: File = FILE,
     folder: Folder = FOLDER,

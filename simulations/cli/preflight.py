@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-out = Console()
+from fedpriv.simulations.cli.terminal import out
 
 
 def preflight(

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from fedpriv.simulations.cli.options import (
@@ -20,9 +19,7 @@ from fedpriv.simulations.cli.options import (
     Settings,
 )
 from fedpriv.simulations.cli.tables import finite
-
-out, err = Console(), Console(stderr=True)
-WIDE = 160  # columns: a table of many figures is scrolled, not cut
+from fedpriv.simulations.cli.terminal import err, out
 
 
 def run(
@@ -84,8 +81,7 @@ def print_results(title: str, results: dict[str, Any]) -> None:
     from fedpriv.simulations.cli.ending import print_leaks
 
     if results["summary"]:
-        table = summary_table(title, results["summary"])
-        Console(width=max(out.width, WIDE)).print(table)
+        out.print(summary_table(title, results["summary"]))
     else:
         for name, result in results["rows"].items():
             out.print(rounds_table(name or title, result["rounds"]))
@@ -126,7 +122,11 @@ def summary_table(title: str, rows: list[dict[str, Any]]) -> Table:
     table = Table(title=title)
     for name in columns:
         words = name in ("run", "attack")
-        table.add_column(name, justify="left" if words else "right", no_wrap=True)
+        table.add_column(
+            name if words else name.replace("-", " "),
+            justify="left" if words else "right",
+            no_wrap=words,
+        )
     for row in rows:
         table.add_row(*(shown(row.get(name, "")) for name in columns))
     return table

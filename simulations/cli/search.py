@@ -13,14 +13,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from fedpriv.simulations.cli.options import AsJson, InsecureRay, RayAddress
+from fedpriv.simulations.cli.terminal import err, out
 from fedpriv.simulations.cli.values import within, writable
 
 if TYPE_CHECKING:
     from fedpriv.policies import Policy, PolicySet
     from fedpriv.simulations.search.correlation import Correlation
     from fedpriv.simulations.search.subject import Subject
-
-out, err = Console(), Console(stderr=True)
 
 
 def search(

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from fedpriv.simulations.cli.options import AsJson, InsecureRay, Profile, RayAddress
 from fedpriv.simulations.cli.tables import finite
-
-out, err = Console(), Console(stderr=True)
+from fedpriv.simulations.cli.terminal import err, out
 
 
 def sweep(
@@ -98,8 +96,11 @@ def sweep(
 def cap_table(title: str, rows: list[dict[str, Any]]) -> Table:
     """CAP of every defence against every attack (SPN table 1); higher is better."""
     from fedpriv.metrics.distances import distances
+    from fedpriv.simulations.sweep.tables import spelled
 
-    table = Table(title=f"{title}: CAP, higher is better")
+    seeds = max((row["seeds"] for row in rows), default=1)
+    over = f"; ± over {seeds} seeds" if seeds > 1 else ""
+    table = Table(title=f"{title}: CAP, higher is better{over}")
     columns = ("defence", "attack", "knows", "batch", "accuracy")
     for column in columns:
         table.add_column(column)
@@ -113,6 +114,6 @@ def cap_table(title: str, rows: list[dict[str, Any]]) -> Table:
             row["knows"],
             str(row["batch"]),
             f"{row['accuracy']:.1%}",
-            *(f"{row[f'cap-{kind}']:.3f}" for kind in kinds),
+            *(spelled(row, f"cap-{kind}") for kind in kinds),
         )
     return table

@@ -5,16 +5,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from fedpriv.simulations.cli.tables import finite
+from fedpriv.simulations.cli.terminal import err, out
 
 app = typer.Typer(
     help="Does the claimed ε hold: of a mechanism, of a run with canaries, of a claim on paper?",
     no_args_is_help=True,
 )
-out, err = Console(), Console(stderr=True)
 Unit = Literal["sample", "client"]
 Neighbours = Literal["add-remove", "replace"]
 Epsilon = Annotated[float, typer.Option(help="The ε that is claimed.")]

@@ -71,19 +71,31 @@ class Recording:
         return [seen for seen in self.evidence if isinstance(seen, Observation)]
 
     def chosen(self, attack: Attack) -> list[Evidence]:
-        """The evidence an attack looks at: its rounds, and of updates the first victims of each."""
-        taken: dict[int, int] = {}
-        result: list[Evidence] = []
+        """The evidence an attack looks at: its rounds, and of updates so many victims in all.
+
+        They are spread over the rounds: the first update of each round, then the second ones. An
+        attack that pools rounds takes so many clients, each in all rounds.
+        """
         row = row_of(attack.name)
         kind = Release if row.sees == "codes" else Observation
-        most = attack.victims if kind is Observation and not row.whole else None
-        for seen in self.evidence:
-            number = taken.get(seen.round, 0)
-            wanted = isinstance(seen, kind) and attack.wants(seen.round, self.rounds)
-            if wanted and (most is None or number < most):
-                taken[seen.round] = number + 1
-                result.append(seen)
-        return result
+        wanted: list[Evidence] = [
+            seen
+            for seen in self.evidence
+            if isinstance(seen, kind) and attack.wants(seen.round, self.rounds)
+        ]
+        if attack.victims is None or kind is Release or row.whole:
+            return wanted
+        if row.pools:
+            first = list(dict.fromkeys(seen.node for seen in wanted))[: attack.victims]
+            return [seen for seen in wanted if seen.node in first]
+        taken: Counter[int] = Counter()
+        places: dict[str, int] = {}
+        for seen in wanted:
+            places[seen.name] = taken[seen.round]
+            taken[seen.round] += 1
+        spread = sorted(wanted, key=lambda seen: (places[seen.name], seen.round))
+        names = {seen.name for seen in spread[: attack.victims]}
+        return [seen for seen in wanted if seen.name in names]
 
 
 @dataclass(frozen=True)
@@ -209,13 +221,33 @@ def attacked(
 ) -> list[Claim]:
     """One call of an attack, its claims saved."""
     started = time.perf_counter()
-    made = claims_in(method(work.evidence, progress))
+    made = claims_in(named(method(work.evidence, progress), work.names))
     took = (time.perf_counter() - started) / max(1, len(made))
     if recording.scenario is not None and any(claim.places is not None for claim in made):
         made = [replace(sampled(claim, recording.scenario), seconds=took) for claim in made]
     for claim in made:
         claim.save(folder.claim_file(label, claim.names[0]))
     return made
+
+
+def named(found: Any, names: Sequence[str]) -> list[Claim]:
+    """The claims of an attack; those without names are about the victims in their order."""
+    claims = [found] if isinstance(found, Claim) else found
+    if not isinstance(claims, list | tuple) or not all(isinstance(one, Claim) for one in claims):
+        raise BadObservation(
+            f"an attack must return a claim or a list of claims, got {type(found).__name__}."
+        )
+    result, place = [], 0
+    for claim in claims:
+        count = len(claim.names) or claim.victims
+        if place + count > len(names) and not claim.names:
+            raise BadObservation(
+                f"an attack claimed something about {place + count} victims, and there are "
+                f"{len(names)}."
+            )
+        result.append(claim if claim.names else replace(claim, names=names[place : place + count]))
+        place += count
+    return result
 
 
 def sampled(claim: Claim, scenario: Scenario) -> Claim:

@@ -225,7 +225,8 @@ def scores_of(
         if truth is None:
             pictures_of(folder.picture_file(label, name), getattr(claim, "pixels", None))
             continue
-        bound = promised(observed[name], truth) if name in observed else None
+        about_update = name in observed and claim.asked == "message"
+        bound = promised(observed[name], truth) if about_update else None
         one = judge.scored(claim, truth, about)
         if bound is not None:
             one.rows[:] = [{**each, "bound": bound} for each in one.rows]

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from fedpriv.catalogue import METRICS
 from fedpriv.codes.parties import columns_of, is_vertical, labels_of
+from fedpriv.columns import BLIND
 from fedpriv.errors import BadInput
 from fedpriv.evidence.claims import Claim, Features, Public, Reconstruction, Views
 from fedpriv.evidence.truth import Truth
@@ -20,8 +21,6 @@ from fedpriv.metrics.tradeoff import ppc
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import dataset_of, test_samples
 from fedpriv.tables import Row
-
-BLIND = "-blind"  # the end of the name of a column with a blind guess's values
 
 
 @dataclass(frozen=True)

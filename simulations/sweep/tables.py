@@ -1,8 +1,9 @@
-"""What a sweep ends in: results.csv, cap.csv, cap.md and ppc.png.
+"""What a sweep ends in: results.csv, cap.csv, cap.md, cap.tex and ppc.png.
 
 They are SPN's eq. 1, tables 1 and 7-10, and figure 5.
 """
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,6 +19,7 @@ DISTANCES = {distance.kind: distance.column for distance in distances()}
 MAIN = next(iter(DISTANCES))  # the reconstruction of samples
 STRONGEST = "strongest"  # stands for the best attack on each value of a defence
 EQUAL_M = f"cap-{MAIN}-at-equal-m"
+SPREAD = "-spread"  # the standard deviation over seeds
 
 
 def averaged(rows: Sequence[Row]) -> pd.DataFrame:
@@ -35,6 +37,26 @@ def averaged(rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def caps(rows: Sequence[Row]) -> list[Row]:
+    """CAP of every defence against every attack, with its spread where there are several seeds."""
+    whole = caps_of(rows)
+    seeds = list(dict.fromkeys(row.get("seed") for row in rows))
+    each = [caps_of([row for row in rows if row.get("seed") == seed]) for seed in seeds]
+    for one in whole:
+        key = named(one)
+        own = [found for table in each for found in table if named(found) == key]
+        one["seeds"] = len(own)
+        for name in list(one) if len(own) > 1 else ():
+            values = [found[name] for found in own if name in found]
+            if name.startswith(("cap-", "accuracy")) and len(values) > 1:
+                one[name + SPREAD] = float(np.std(values, ddof=1))
+    return whole
+
+
+def named(row: Row) -> tuple[object, ...]:
+    return row["defence"], row["attack"], row["batch"]
+
+
+def caps_of(rows: Sequence[Row]) -> list[Row]:
     """CAP of every defence against every attack, and against the strongest one for each value."""
     frame = averaged(rows)
     if frame.empty:
@@ -88,30 +110,62 @@ def write_tables(folder: SweepFolder, rows: Sequence[Row]) -> list[Row]:
     )
     table = caps(rows)
     if table:
-        folder.write_cap(table, markdown(table))
+        folder.write_cap(table, markdown(table), latex(table))
         save_ppc(folder.ppc_picture, averaged(rows))
     return table
 
 
-def markdown(table: Sequence[Row]) -> str:
-    """The CAP table as SPN table 1 has it: defences down, attacks and batch sizes across."""
+def crossed(table: Sequence[Row]) -> dict[str, list[list[str]]]:
+    """By title: defences down, attacks and batch sizes across, as SPN table 1 has it; a head first.
+
+    A figure of several seeds has its standard deviation behind it.
+    """
     titles = {f"cap-{name}": f"CAP, {name}" for name in DISTANCES}
     titles[EQUAL_M] = f"CAP, {MAIN}, averaged over the m that all defences cover"
     columns = list(dict.fromkeys((row["attack"], row["batch"]) for row in table))
-    lines = []
+    found = {}
     for name, title in titles.items():
         if not any(name in row for row in table):
             continue
-        lines += [f"## {title} (higher is better)", ""]
-        lines.append("| defence | " + " | ".join(f"{a}, batch {b}" for a, b in columns) + " |")
-        lines.append("|---|" + "---|" * len(columns))
+        lines = [["defence", *(f"{a}, batch {b}" for a, b in columns)]]
         for defence in dict.fromkeys(row["defence"] for row in table):
             own = {
-                (row["attack"], row["batch"]): row[name]
+                (row["attack"], row["batch"]): spelled(row, name)
                 for row in table
                 if row["defence"] == defence and name in row
             }
-            cells = [f"{own[key]:.3f}" if key in own else "" for key in columns]
-            lines.append(f"| {defence} | " + " | ".join(cells) + " |")
-        lines.append("")
-    return "\n".join(lines)
+            lines.append([str(defence), *(own.get(key, "") for key in columns)])
+        found[title] = lines
+    return found
+
+
+def spelled(row: Row, name: str) -> str:
+    """A figure, and its spread over seeds where it is known: `0.412 ± 0.013`."""
+    spread = f" ± {row[name + SPREAD]:.3f}" if name + SPREAD in row else ""
+    return f"{row[name]:.3f}{spread}"
+
+
+def markdown(table: Sequence[Row]) -> str:
+    """The CAP table as Markdown."""
+    parts = []
+    for title, (head, *lines) in crossed(table).items():
+        parts += [f"## {title} (higher is better)", ""]
+        parts += [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *lines)]
+        parts.append("")
+    return "\n".join(parts)
+
+
+def latex(table: Sequence[Row]) -> str:
+    """The CAP table as LaTeX: one `tabular` a kind of claim."""
+    parts = []
+    for title, (head, *lines) in crossed(table).items():
+        places = "l" + "r" * (len(head) - 1)
+        parts += [f"% {title} (higher is better)", rf"\begin{{tabular}}{{{places}}}"]
+        parts += [r"\hline", latex_row(head), r"\hline", *map(latex_row, lines), r"\hline"]
+        parts += [r"\end{tabular}", ""]
+    return "\n".join(parts)
+
+
+def latex_row(cells: Sequence[str]) -> str:
+    escaped = (re.sub(r"([_%&#$])", r"\\\1", cell).replace("±", r"$\pm$") for cell in cells)
+    return " & ".join(escaped) + r" \\"

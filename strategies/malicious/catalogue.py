@@ -1,8 +1,5 @@
 """MALICIOUS: the names people type under [malicious]."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from flwr.serverapp.strategy import Strategy
 
 from fedpriv.errors import BadScenario
@@ -41,12 +38,8 @@ def malicious_of(scenario: Scenario, strategy: Strategy, roster: Roster) -> Stra
     section = scenario.malicious
     if section is None:
         return strategy
-    options: Mapping[str, Any] = {k: v for k, v in section.options.items() if k != "victims"}
-    victims = section.options.get("victims", [])
-    if not isinstance(victims, list | tuple) or not all(isinstance(v, int) for v in victims):
-        raise BadScenario(f"[malicious]: victims must be a list of partitions, got {victims!r}.")
     clients = scenario.federation.clients
-    strangers = [victim for victim in victims if not 0 <= victim < clients]
+    strangers = [victim for victim in section.victims if not 0 <= victim < clients]
     if strangers:
         raise BadScenario(
             f"[malicious]: there is no client {strangers[0]} to attack; victims are partitions, "
@@ -61,9 +54,9 @@ def malicious_of(scenario: Scenario, strategy: Strategy, roster: Roster) -> Stra
     known = Known(model_of(scenario), x, y, dataset_of(scenario).classes)
     return Malicious(
         strategy,
-        MALICIOUS.build(section.name, options),
+        MALICIOUS.build(section.name, section.options),
         known,
         from_round=section.from_round,
-        victims=tuple(victims),
+        victims=section.victims,
         partition=roster.partition,
     )

@@ -35,6 +35,10 @@ class ClassFishing:
     """Only samples of class `target` leave a gradient below the head.
 
     The probability p of `target` is near zero for every sample.
+
+    Args:
+        target: The class whose samples leave a gradient.
+        depth: How far below the others the target's output lies.
     """
 
     target: int = 0
@@ -60,6 +64,11 @@ class FeatureFishing:
 
     A steep probe along the direction that tells the class from the others; samples well inside the
     class reach p = 1 and are silent, samples of other classes stay at p = 0 and are silent too.
+
+    Args:
+        target: The class whose least typical samples leave a gradient.
+        group: About one in this many of them does.
+        steepness: How sharply the probe tells them apart.
     """
 
     target: int = 0

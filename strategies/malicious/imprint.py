@@ -40,6 +40,10 @@ class Imprint:
     What two neighbours' gradients differ by belongs to the samples between their thresholds; with
     one sample there, gradient of weight over gradient of bias is that sample. `spread` is how much
     the planted layer moves the output.
+
+    Args:
+        spread: How much the planted layer moves the output.
+        seed: Seed of what is planted.
     """
 
     spread: float = 1.0

@@ -14,6 +14,9 @@ class LossScaling:
 
     The ranking of classes hardly changes, so accuracy stays plausible; noise that a client adds
     with a fixed standard deviation becomes small beside the update.
+
+    Args:
+        factor: What the head's weights are multiplied by; above 1.
     """
 
     factor: float = 30.0

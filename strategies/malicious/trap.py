@@ -28,6 +28,11 @@ class TrapWeights:
     """Random rows, their negative half scaled so that one sample in `batch` passes each of them.
 
     Unlike bins, rows differ from each other as trained ones do.
+
+    Args:
+        batch: One sample in this many passes each row; the batch size of the clients is a good
+            choice.
+        seed: Seed of what is planted.
     """
 
     batch: int = 16

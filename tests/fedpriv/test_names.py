@@ -30,8 +30,8 @@ def test_kebab_case_and_lists_become_what_the_builder_takes():
     ("options", "words"),
     [
         ({"siez": 3}, "Did you mean 'size'"),
-        ({"size": 2.5}, "'size' must be int, got 2.5"),
-        ({"size": True}, "'size' must be int, got True"),
+        ({"size": 2.5}, "'size' must be a whole number, got 2.5"),
+        ({"size": True}, "'size' must be a whole number, got True"),
         ({"size": 1, "kind": "c"}, "one of 'a', 'b'"),
         ({"size": 1, "weights": ["x"]}, "'weights' must be"),
         ({}, "needs 'size'"),

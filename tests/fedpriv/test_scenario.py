@@ -36,7 +36,7 @@ def test_every_scenario_that_ships_can_be_read(name):
     [
         ({"trainin": {}}, "Did you mean 'training'"),
         ({"training": {"lrr": 1}}, "Did you mean 'lr'"),
-        ({"training": {"lr": "fast"}}, "'lr' must be float, got 'fast'"),
+        ({"training": {"lr": "fast"}}, "'lr' must be a number, got 'fast'"),
         ({"training": {"lr": -1}}, "training.lr must be above 0"),
         ({"training": {"batch-size": 0}}, "batch-size must be between 1 and 1000000, got 0"),
         ({"training": {"optimiser": "sdg"}}, "one of 'sgd', 'adam'"),
@@ -48,8 +48,8 @@ def test_every_scenario_that_ships_can_be_read(name):
         ({"plugins": [{}]}, "needs a name"),
         ({"attacks": [{"name": "dlg", "rounds": "sometimes"}]}, "'every N'"),
         ({"gate": {"psnr": "low"}}, "must be a finite number"),
-        ({"seed": "seven"}, "'seed' must be int"),
-        ({"name": 3}, "'name' must be str"),
+        ({"seed": "seven"}, "'seed' must be a whole number"),
+        ({"name": 3}, "'name' must be text"),
     ],
 )
 def test_what_is_wrong_is_named(tables, words):

@@ -83,7 +83,7 @@ def _become(arguments: list[str], place: Path, log: Path) -> None:
         sys.argv = ["fedpriv", *arguments]
         from fedpriv.simulations import cli
 
-        cli.errors.file = sys.stderr
+        cli.err.file = sys.stderr
         try:
             cli.main()
             code = 0

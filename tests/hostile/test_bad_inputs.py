@@ -11,7 +11,8 @@ from fedpriv.errors import BadInput, BadOption
 from fedpriv.evidence.claims import load_claim
 from fedpriv.evidence.truth import Truth
 from fedpriv.scenario import from_tables
-from fedpriv.scenario.binding import OrInfinite, bound
+from fedpriv.scenario.binding import bound
+from fedpriv.scenario.types import OrInfinite
 from fedpriv.simulations.cli.values import within
 
 

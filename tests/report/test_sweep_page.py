@@ -41,7 +41,7 @@ def sweep(
     ]
     place.write_results(rows)
     cap = {"batch": 1, "attack": "dlg", "knows": "", "values": 1, "accuracy": 0.8}
-    place.write_cap([{"defence": "spn", **cap, "cap-reconstruction": 0.69}], "")
+    place.write_cap([{"defence": "spn", **cap, "cap-reconstruction": 0.69}], "", "")
     return folder
 
 

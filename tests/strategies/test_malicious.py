@@ -221,8 +221,11 @@ def test_with_victims_only_the_model_stays_as_it_is():
 
 
 def test_victims_must_be_partitions():
+    planted = {"name": "imprint", "victims": "all"}
+    with pytest.raises(BadScenario, match="'victims' must be a list of whole numbers, got 'all'"):
+        from_tables({"data": {"name": "synthetic"}, "malicious": planted})
     scenario = from_tables(
-        {"data": {"name": "synthetic"}, "malicious": {"name": "imprint", "victims": "all"}}
+        {"data": {"name": "synthetic"}, "malicious": {"name": "imprint", "victims": [99]}}
     )
-    with pytest.raises(BadScenario, match="victims must be a list of partitions, got 'all'"):
+    with pytest.raises(BadScenario, match="there is no client 99 to attack"):
         malicious_of(scenario, Sender(), Roster(2))
