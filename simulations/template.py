@@ -47,7 +47,7 @@ def spec_of(text: str) -> Spec:
 
 def written(wishes: Wishes) -> str:
     """The file's text. What it says was checked as `fedpriv check` does."""
-    head = {
+    head: dict[str, dict[str, object]] = {
         "data": {"name": wishes.data},
         "federation": {"clients": wishes.clients, "rounds": wishes.rounds},
     }

@@ -34,7 +34,8 @@ class Recogniser:
         """(N,) 0 where the original is nearer to the guess than any of the others, else 1."""
         own = (guess - truth).flatten(1).norm(dim=1)
         others = torch.cdist(guess.flatten(1), self.others.flatten(1)).amin(dim=1)
-        return (others <= own).long()
+        found: Tensor = others <= own
+        return found.long()
 
     @torch.no_grad()
     def named(self, guess: Tensor) -> Tensor:

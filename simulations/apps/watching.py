@@ -91,7 +91,7 @@ class WatchedGrid(SimulationGrid):
                 raise Enough
             started = time.perf_counter()
             replies = super().send_and_receive(messages, timeout=timeout)
-            broken = [reply.error.reason for reply in replies if reply.has_error()]
+            broken = [reply.error.reason or "" for reply in replies if reply.has_error()]
             self.watched.failed += broken
             if broken and len(broken) == len(replies):
                 raise Enough

@@ -24,7 +24,6 @@ NIST = {
     "classes": "property inference",
     "owner": "membership inference (of a client)",
     "member": "membership inference",
-    "classes": "property inference",
     "rate": "property inference",
 }
 OTHER = "data privacy attack"  # a kind of claim that somebody else added
@@ -46,16 +45,16 @@ class Line:
         return asdict(self)
 
 
-def threat_of(row: AttackRow, scenario: Scenario) -> str:
-    """Who attacks, what it sees, and whether it knows the defence."""
+def threat_of(row: AttackRow, sums: bool = False) -> str:
+    """Who attacks, what it sees, and whether it knows the defence; `sums` under secagg."""
     knows = f" who knows {' or '.join(row.knows)}" if row.knows else ""
-    return f"{row.by}{knows}, sees {seen_by(row, scenario)}"
+    return f"{row.by}{knows}, sees {seen_by(row, sums)}"
 
 
-def seen_by(row: AttackRow, scenario: Scenario) -> str:
+def seen_by(row: AttackRow, sums: bool) -> str:
     """What an attacker sees: one message or all rounds, a client's own or a sum."""
     if row.sees == "update":
-        one = "sum of updates" if scenario.federation.secagg else "update"
+        one = "sum of updates" if sums else "update"
         return f"the {one}s of all rounds" if row.whole else f"one {one}"
     return "the models of all rounds" if row.sees == "models" else plural(row.sees)
 
@@ -96,8 +95,9 @@ def coverage(
         row = row_of(name)
         if not row.decides:
             continue
+        threat = threat_of(row, scenario.federation.secagg)
         for claim in claims_of(row):
-            groups.setdefault((threat_of(row, scenario), claim), []).append(name)
+            groups.setdefault((threat, claim), []).append(name)
     return [
         line(scenario, *key, names, tested, named or scenario.name, again)
         for key, names in groups.items()

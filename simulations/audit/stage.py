@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedpriv.catalogue import METRICS
+from fedpriv.columns import BLIND
 from fedpriv.errors import FedprivError, WorkFailed
 from fedpriv.evidence.truth import Truth
 from fedpriv.evidence.victims import slots_of
@@ -48,7 +49,6 @@ from fedpriv.simulations.judging.conditions import row_of
 from fedpriv.simulations.judging.judge import judge_of, scores_of
 from fedpriv.simulations.judging.outcome import outcomes
 from fedpriv.simulations.judging.recordings import of_run
-from fedpriv.simulations.judging.scoring import BLIND
 from fedpriv.simulations.judging.sums import put_together
 from fedpriv.tables import Row
 

@@ -13,11 +13,11 @@ import numpy as np
 from scipy.stats import norm
 
 from fedpriv.catalogue import METRICS
+from fedpriv.columns import BLIND
 from fedpriv.metrics.membership import USUAL, Exposure, chance_found, exposure
 from fedpriv.metrics.rates import LEVEL, at_least, at_most, exact_interval
 from fedpriv.rng import seed_of
 from fedpriv.simulations.judging.outcome import BADLY, Outcome, Word, by_rate
-from fedpriv.simulations.judging.scoring import BLIND
 from fedpriv.tables import Row
 
 FOUND, AREA = 0.05, 0.6  # members found at 1 % FPR, and AUC: what is still allowed

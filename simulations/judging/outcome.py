@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from fedpriv.catalogue import METRICS
+from fedpriv.columns import BLIND
 from fedpriv.metrics.gates import Gate
 from fedpriv.metrics.rates import (
     LEVEL,
@@ -21,7 +22,6 @@ from fedpriv.metrics.rates import (
     victims_for,
 )
 from fedpriv.simulations.judging.gate import counted
-from fedpriv.simulations.judging.scoring import BLIND
 from fedpriv.tables import Row
 
 Word = Literal["leaks", "holds", "undecided"]

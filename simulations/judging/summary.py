@@ -7,6 +7,7 @@ import torch
 
 from fedpriv.catalogue import DATASETS, METRICS
 from fedpriv.codes.release import Published
+from fedpriv.columns import BLIND
 from fedpriv.metrics.faces import faces_like
 from fedpriv.metrics.features import lda_score, scatter
 from fedpriv.metrics.labels import f1, mcc, rate_equal
@@ -17,7 +18,6 @@ from fedpriv.scenario.sections import spelled
 from fedpriv.simulations.judging.conditions import FACES, faces_of, row_of
 from fedpriv.simulations.judging.knowledge import curious_party, oracle
 from fedpriv.simulations.judging.pareto import points_in, write_pareto
-from fedpriv.simulations.judging.scoring import BLIND
 from fedpriv.tables import Row
 
 LEARNED = ("accuracy", "train-accuracy-clean", "train-f1", "train-mcc")

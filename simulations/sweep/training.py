@@ -9,6 +9,7 @@ import torch
 from rich.console import Console
 
 from fedpriv.catalogue import METRICS
+from fedpriv.columns import BLIND
 from fedpriv.errors import FedprivError
 from fedpriv.lock import ORPHANS, alone
 from fedpriv.metrics.distances import distances
@@ -21,7 +22,6 @@ from fedpriv.simulations.federation.progress import PlainLines
 from fedpriv.simulations.federation.run import simulate
 from fedpriv.simulations.judging.attacking import labels_of
 from fedpriv.simulations.judging.judge import Judged, judged
-from fedpriv.simulations.judging.scoring import BLIND
 from fedpriv.simulations.sweep.cells import Cell
 from fedpriv.tables import Row
 
