@@ -18,6 +18,7 @@ from fedpriv.scenario.binding import kebab
 from fedpriv.scenario.built import dataset_of, first_state, model_of
 from fedpriv.simulations.dp import canaries, client_canaries, watching, worst_case
 from fedpriv.simulations.dp.accounts import account_of
+from fedpriv.simulations.dp.by_step import Rounds
 from fedpriv.simulations.dp.watching import BESIDE
 from fedpriv.state import State, difference
 from fedpriv.strategies.catalogue import STRATEGIES, row_of
@@ -31,10 +32,14 @@ Scores = dict[str, tuple[np.ndarray, np.ndarray]]  # of canaries that are in, an
 
 @dataclass(frozen=True)
 class Audit:
-    """A scenario with canaries, and the scores that can be made of its run."""
+    """A scenario with canaries, and the scores that can be made of its run.
+
+    `rounds` is what was seen in single rounds, where batches are drawn and canaries keep to theirs.
+    """
 
     scenario: Scenario
     scored: Callable[[RunFolder, list[Observation]], Scores]
+    rounds: Callable[[list[Observation]], Rounds] | None = None
 
 
 def audit_of(plain: Scenario, count: int, kind: str, unit: str) -> Audit:
@@ -97,19 +102,27 @@ def _entries(plain: Scenario, count: int) -> Audit:
     plugins = [*plain.plain()["plugins"], {"name": f"{worst_case.HERE}:GradientCanaries", **own}]
     scenario = _recording(plain, {"plugins": plugins})
 
+    def seen(updates: list[Observation]) -> tuple[worst_case.Entries, Tensor, float]:
+        order = worst_case.quiet_first(scenario.text())
+        drawn = worst_case.drawn_entries(order, count, clients, plain.seed)
+        return drawn, *worst_case.by_round(updates, parameters(scenario), drawn, steps)
+
+    def rounds(updates: list[Observation]) -> Rounds:
+        drawn, table, _ = seen(updates)
+        return Rounds(table.double().numpy(), drawn.inside.numpy(), steps.rate, steps.count)
+
     def scored(place: RunFolder, updates: list[Observation]) -> Scores:
         names = parameters(scenario)
         first, last, data = first_state(scenario), place.checkpoint_state(), dataset_of(plain)
         known = data.normalised(data.x_test[:BESIDE]), data.y_test[:BESIDE]
         rows = watching.learned(model_of(scenario), [first, last], *known)
         change = watching.unexplained(-flat(difference(last, first), names), rows)
-        order = worst_case.quiet_first(scenario.text())
-        drawn = worst_case.drawn_entries(order, count, clients, plain.seed)
-        along, changes, ratio = worst_case.scores(updates, names, drawn, steps)
+        drawn, table, variance = seen(updates)
+        along, changes, ratio = worst_case.scores(table, steps, variance)
         found = {ALONG: along, CHANGES: changes, RATIO: ratio, ENTRY: change[drawn.entry]}
         return split(found, drawn.inside)
 
-    return Audit(scenario, scored)
+    return Audit(scenario, scored, rounds if steps.rate < 1 else None)
 
 
 def _samples(plain: Scenario, count: int, kind: str) -> Audit:

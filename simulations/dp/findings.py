@@ -48,7 +48,7 @@ class Bound:
     """One test: a lower bound of ε, how it was found, and what it assumes of the noise."""
 
     epsilon: float
-    method: str  # counting | GDP | moments | one run | one run f-DP
+    method: str  # counting | GDP | moments | one run | one run f-DP | by step
     game: str
     score: str
     assumes: str  # of the noise; where that is wrong, the chance of error is not known

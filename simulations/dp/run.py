@@ -32,6 +32,7 @@ from fedpriv.simulations.dp.bounds import (
     moment_shift,
     why_not_gaussian,
 )
+from fedpriv.simulations.dp.by_step import Rounds, sampled_epsilon
 from fedpriv.simulations.dp.card import written_card
 from fedpriv.simulations.dp.examine import Tell
 from fedpriv.simulations.dp.findings import GAUSSIAN, NOTHING, Bound, Claim, Examination, Finding
@@ -41,6 +42,8 @@ from fedpriv.simulations.dp.scores import Score, best_gaussian
 GUESSED = (0.05, 0.25)  # shares of the canaries that are guessed to be in
 SEEN = 1.0  # the ε that an attack must find without noise
 APART = f"{GAUSSIAN}, scores independent of each other"
+DRAWN_AS_TOLD = f"{APART}, batches drawn at the rate that is told"
+STEPS = "updates, noise of single rounds"
 CURVE = "the trade-off curve of Gaussian noise"
 TRAINED = (
     "canaries are in or out by coins of their own",
@@ -101,7 +104,8 @@ def run_checked(
     result = Examination(plain.name, claim, always=TRAINED)
     if unit == "sample":
         result.findings += list(repeated_noise(audit.scenario, evidence, len(records)))
-    judge(audit.scored(place, evidence), result)
+    seen = audit.rounds(evidence) if audit.rounds else None
+    judge(audit.scored(place, evidence), result, seen)
     tell("the same without noise: the attack's own control")
     control = Examination("control", claim)
     with TemporaryDirectory() as path:
@@ -181,7 +185,7 @@ def updates_in(place: RunFolder) -> list[Observation]:
     return [seen for seen in evidence if isinstance(seen, Observation)]
 
 
-def judge(scores: Scores, result: Examination) -> None:
+def judge(scores: Scores, result: Examination, seen: Rounds | None = None) -> None:
     """Bounds of every score; how many canaries are guessed is fixed beforehand.
 
     Counting right guesses needs canaries that are in or out by a coin. Canary clients are all in:
@@ -190,7 +194,8 @@ def judge(scores: Scores, result: Examination) -> None:
     """
     coin = result.claim.unit == "sample"
     each = 2 * len(GUESSED) * coin + 2
-    result.tests += each * len(scores) + 1  # one for noise that repeats
+    # One for noise that repeats, and one for the noise of single rounds.
+    result.tests += each * len(scores) + 1 + (seen is not None)
     level, delta = result.level, result.claim.delta
     for name, (a, b) in scores.items():
         values = np.concatenate([a, b])
@@ -215,6 +220,14 @@ def judge(scores: Scores, result: Examination) -> None:
         shift = moment_shift(a, b, level)
         epsilon = gaussian_epsilon(shift, delta)
         result.bounds.append(Bound(epsilon, "moments", "all scores", name, APART, len(values)))
+    if seen is None:
+        return
+    why = seen.why_not
+    if why is not None:
+        result.left_out.append(f"noise of single rounds: {why}.")
+        return
+    found, count = sampled_epsilon(seen, level, delta), len(seen.inside)
+    result.bounds.append(Bound(found, "by step", "all rounds", STEPS, DRAWN_AS_TOLD, count))
 
 
 def repeated_noise(

@@ -83,29 +83,43 @@ class GradientCanaries(PrivacyPlugin):
         return {**update, **changed}
 
 
-def scores(
+def by_round(
     evidence: Sequence[Observation], names: Sequence[str], found: Entries, steps: Steps
-) -> Tensor:
-    """(3, m): the canary's entry in the owner's updates less that of the others, summed; how it
-    changes from round to round; and the logarithm of how likely it is with the canary in.
+) -> tuple[Tensor, float]:
+    """(R, m): each canary's entry in its owner's updates less a part of the others', in clip norms,
+    and the variance of the noise on it.
+
+    The others' updates show where samples move an entry, and bring noise of their own. The part of
+    them that is taken off is the best one for both: what samples do, over that plus the noise.
     """
     rounds: dict[int, dict[int, Tensor]] = {}
     for seen in evidence:
         flat = -torch.cat([seen.delta[name].flatten() for name in names])
-        rounds.setdefault(int(seen.round), {})[int(seen.node)] = flat[found.entry]
-    rows, ratios = [], []
-    for number, asked in sorted(rounds.items()):
+        scale = steps.each(int(seen.round)) * steps.clip
+        rounds.setdefault(int(seen.round), {})[int(seen.node)] = flat[found.entry] / scale
+    mine, others, fewest = [], [], min(len(asked) for asked in rounds.values()) - 1
+    for _, asked in sorted(rounds.items()):
         total = torch.stack([*asked.values()]).sum(0)
-        row, others = torch.zeros(len(found.entry)), max(1, len(asked) - 1)
-        for client, own in asked.items():
-            mine = found.owner == client
-            row[mine] = (own - (total - own) / others)[mine]
-        row /= steps.each(number) * steps.clip
-        rows.append(row)
-        ratios.append(log_ratio(row, steps, steps.noise**2 * (1 + 1 / others)))
-    table = torch.stack(rows)
+        own = torch.zeros(len(found.entry))
+        for client, values in asked.items():
+            own[found.owner == client] = values[found.owner == client]
+        mine.append(own)
+        others.append((total - own) / max(1, len(asked) - 1))
+    table, beside = torch.stack(mine), torch.stack(others)
+    noise = len(rounds) * steps.noise**2 / max(1, fewest)
+    moved = max(0.0, float((beside.sum(0) ** 2).mean()) - noise)
+    part = moved / (moved + noise) if fewest and moved + noise > 0 else 0.0
+    table = table - part * beside
+    return table, steps.noise**2 * (1 + part**2 / max(1, fewest))
+
+
+def scores(table: Tensor, steps: Steps, variance: float) -> Tensor:
+    """(3, m): the sum over rounds; how it changes from round to round; and the logarithm of how
+    likely it is with the canary in.
+    """
     changes = ((table - table.mean(0)) ** 2).sum(0)
-    return torch.stack([table.sum(0), changes, torch.stack(ratios).sum(0)])
+    ratios = torch.stack([log_ratio(row, steps, variance) for row in table])
+    return torch.stack([table.sum(0), changes, ratios.sum(0)])
 
 
 def log_ratio(value: Tensor, steps: Steps, variance: float) -> Tensor:

@@ -1,7 +1,7 @@
 """Faults of a third set: written after the verifier's code was read, before it was asked.
 
-Each is right but for its fault, and claims ε = 4 at δ = 1e-5. Unlike those of the first two sets,
-none of them was used to change the verifier. `docs/howto/verify-dp.md` says what it answered.
+Each is right but for its fault, and claims ε = 4 at δ = 1e-5. It refuted 12 of 14, and learned from
+the two that send the largest entries of a clean sum or of a replaced update.
 """
 
 import zlib

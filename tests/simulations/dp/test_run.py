@@ -6,7 +6,9 @@ import torch
 
 from fedpriv.errors import BadInput
 from fedpriv.scenario import read
+from fedpriv.simulations.dp.accounting import Account, exact
 from fedpriv.simulations.dp.audits import audit_of
+from fedpriv.simulations.dp.by_step import Rounds, most_noise, sampled_epsilon
 from fedpriv.simulations.dp.client_canaries import direction, scored, sign
 from fedpriv.simulations.dp.findings import Claim, Examination
 from fedpriv.simulations.dp.run import compared, judge
@@ -77,3 +79,26 @@ def test_canary_clients_see_how_much_noise_there_is_and_whether_it_is_fresh(same
     # Four rounds with σ = 2 are a shift of 1: ε = 4.38. Reused, noise is gone or twice as large.
     assert (found["every"] > 10) if same else (1.0 < found["every"] < 4.38)
     assert found["last"] < 4.38
+
+
+def rounds(noise, seed, canaries=2000, rate=0.2, turns=10):
+    draw = np.random.default_rng(seed)
+    inside = draw.random(canaries) < 0.5
+    taken = (draw.random((turns, canaries)) < rate) & inside
+    values = taken + noise * draw.standard_normal((turns, canaries))
+    return Rounds(values, inside, rate, 1)
+
+
+def test_the_noise_of_single_rounds_is_bounded_from_above():
+    """Of 300 measurements at 1 %, binomial(300, 0.01) has more than 12 below with 2e-5."""
+    found = [most_noise(rounds(0.9, seed), 0.01) for seed in range(300)]
+    assert sum(one < 0.9 for one in found) <= 12
+    # The canary adds 2 in all, and two means of 1,000 sums differ by 0.13 by chance.
+    assert np.median(found) < 0.9 * 2 / (2 - 3 * 0.13)
+    assert rounds(0.9, 1).why_not is None
+
+
+def test_drawn_batches_have_the_epsilon_of_what_was_measured():
+    _, high = exact(Account(noise=0.9, rate=0.2, rounds=10, sampling="poisson"))
+    assert 0.7 * high < sampled_epsilon(rounds(0.9, 2, canaries=20_000), 1e-3, 1e-5) < high
+    assert sampled_epsilon(rounds(0.9, 2, rate=1e-6), 1e-3, 1e-5) == 0.0
