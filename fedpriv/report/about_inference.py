@@ -11,9 +11,9 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from fedpriv.metrics.membership import Exposure, curve, exposure
+from fedpriv.metrics.membership import Exposure, chance_found, curve, exposure
 from fedpriv.metrics.permutations import chance_of
-from fedpriv.metrics.rates import exact_interval
+from fedpriv.metrics.rates import LEVEL, exact_interval
 from fedpriv.report.blocks import Cell, Section, Table, Tile
 from fedpriv.report.charts import Chart, confusion_of_owners, percent, roc_curves
 from fedpriv.report.gallery import picture_uri
@@ -105,8 +105,9 @@ def _members(runs: Sequence[Run], scores: pd.DataFrame, several: bool) -> Sectio
 
 
 def _mark(e: Exposure) -> str:
-    """Bad where a blind guess would not find so many."""
-    return "bad" if e.found_low > 0.01 else ""
+    """Bad where scores without meaning would hardly find so many."""
+    hits = round(e.found * e.members)
+    return "bad" if chance_found(hits, e.members, e.others) < 1 - LEVEL else ""
 
 
 def _gap(rows: pd.DataFrame) -> str:

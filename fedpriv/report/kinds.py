@@ -7,13 +7,12 @@ from typing import Any
 import pandas as pd
 
 from fedpriv.catalogue import METRICS
+from fedpriv.metrics.membership import USUAL, chance_found
 from fedpriv.metrics.rates import LEVEL, at_least, at_most
 from fedpriv.report.leakage import Measure, measures, summary
 from fedpriv.report.lights import OUTCOMES, WORDS, WORST_FIRST, Light, light_of
 from fedpriv.report.reading import Run
 from fedpriv.tables import decisive
-
-FPR = 0.01  # the share of outsiders that an attacker on members may accuse
 
 
 @dataclass(frozen=True)
@@ -129,17 +128,16 @@ def _of_hits(scores: pd.DataFrame, what: Measure, margin: float, named: str) -> 
 
 
 def _of_members(scores: pd.DataFrame, what: Measure, named: str) -> Kind:
-    """Leaks when more members are found than outsiders can be accused of, both sides at worst.
+    """Leaks when scores without meaning would hardly find so many members at 1 % false alarms.
 
-    The threshold comes from a finite number of outsiders, so that the rate of false accusations
-    has an interval of its own. Few hits are no proof that nobody can be found.
+    Few hits are no proof that nobody can be found.
     """
     best, level = _best(scores, what)
     hits, count = int((best[what.name] > 0.5).sum()), len(best)
     others = int(best["others"].iloc[0]) if "others" in best else 0
-    limit = at_most(int(FPR * others), others, level) if others else 1.0
-    light: Light = "red" if at_least(hits, count, level) > limit else "grey"
-    beside = f"a blind guess: {FPR:.0%} (at most {limit:.1%}, from {others} outsiders)"
+    chance = chance_found(hits, count, others) if others else 1.0
+    light: Light = "red" if chance < 1 - level else "grey"
+    beside = f"a blind guess: {USUAL:.0%}; so many by chance: p = {chance:.2g}"
     figures = f"{named}{hits} of {count} {what.word}"
     return Kind(what.metric.of, light, WORDS[light], figures, beside)
 

@@ -82,6 +82,7 @@ def audit(
     from fedpriv.simulations.api import RunResult
     from fedpriv.simulations.audit import audit as audited
     from fedpriv.simulations.cli.ending import given, kept
+    from fedpriv.simulations.dp.card import written_card
     from fedpriv.simulations.stopping import stoppable
 
     if resume and folder is None:
@@ -107,6 +108,7 @@ def audit(
             progress=progress,
         )
     if pdf:
+        written_card(place)
         found["sheet"] = str(write_sheet(place.path))
     if as_json:
         typer.echo(json.dumps(found))

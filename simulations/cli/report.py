@@ -40,7 +40,11 @@ def report(
         told(folders[0], other)
     elif pdf:
         from fedpriv.report.sheet import write_sheet
+        from fedpriv.runfolder import RunFolder
+        from fedpriv.simulations.dp.card import written_card
 
+        if RunFolder(folders[0]).scenario_file.exists():
+            written_card(RunFolder(folders[0]))
         typer.echo(write_sheet(folders[0], out))
     else:
         typer.echo(write_report(folders, out))

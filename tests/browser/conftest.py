@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from folders import make_audit, make_run
 from websockets.sync.client import ClientConnection, connect
 
-PATIENCE = 60
+__all__ = ["make_audit", "make_run"]
+PATIENCE = 300  # seconds: axe-core takes a minute for a long page on a busy machine
 BINARIES = ("chromium", "chromium-browser", "chrome")
 
 

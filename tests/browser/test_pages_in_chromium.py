@@ -1,14 +1,11 @@
-"""Pages as a reader's browser sees them; needs Chromium, so it is no part of the quick tests.
-
-With AXE_JS, the path of axe-core's axe.min.js, accessibility is checked too.
-"""
+"""Pages as a reader's browser sees them; needs Chromium, so it is no part of the quick tests."""
 
 import json
-import os
 import re
 import runpy
 import subprocess
 import sys
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -32,11 +29,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 def serious(page) -> list[str]:
-    """What axe-core finds to be serious or critical; nothing when it is not there."""
-    script = os.environ.get("AXE_JS")
-    if not script:
-        return []
-    page.run(Path(script).read_text("utf-8") + ";0")
+    """What axe-core finds to be serious or critical."""
+    page.run((files("axe_core_python") / "axe.min.js").read_text("utf-8") + ";0")
     found = page.run("axe.run().then(r => JSON.stringify(r.violations.map(v => [v.impact, v.id])))")
     return [name for impact, name in json.loads(found) if impact in ("serious", "critical")]
 
@@ -62,6 +56,29 @@ def test_a_report_opens_clean(page, tmp_path, width, dark):
     assert page.broken_images() == 0
     assert page.overflow() <= 0
     assert serious(page) == []
+
+
+FIRST = ".verdict, .verdict .word, .verdict .worst img, .kinds li, .facts section, .facts pre"
+
+
+@pytest.mark.parametrize(
+    ("width", "dark"), [(1280, False), (1280, True), (390, False), (390, True)]
+)
+def test_the_first_screen_of_an_audit(page, make_audit, width, dark):
+    """On a wide screen all of it is there before anybody scrolls; a phone shows the verdict."""
+    asked = [{}, {"claim": "labels", "metric": "label-hit", "bound": None, "word": "holds"}]
+    page.size(width, dark=dark)
+    page.open(write_report([make_audit(asked=asked).path]).as_uri())
+    ends = f"[...document.querySelectorAll('{FIRST}')].map(e => e.getBoundingClientRect().bottom)"
+    found = json.loads(page.run(f"JSON.stringify({ends})"))
+    assert len(found) >= 2 + 2 + 3 + 3 + 1
+    assert (max(found) if width > 600 else found[1]) < 900
+    words = page.run("[...document.querySelectorAll('.kinds .word')].map(e => e.innerText).join()")
+    assert words == "Leaks,Holds,Not tested"
+    assert "fedpriv audit plain" in page.run("document.querySelector('.facts').innerText")
+    assert page.run("document.querySelectorAll('.scale img').length") == 6
+    assert page.broken_images() == 0 and page.overflow() <= 0
+    assert serious(page) == [] and page.complaints == []
 
 
 @pytest.mark.parametrize("width", [1280, 390])

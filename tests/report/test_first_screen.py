@@ -51,7 +51,7 @@ def test_every_kind_of_claim_has_its_card(make_run):
 
 @pytest.mark.parametrize(("hits", "light"), [(11, "grey"), (40, "red")])
 def test_a_threshold_from_few_outsiders_is_not_exact(make_run, hits, light):
-    """11 of 500 at a rate that 500 outsiders show to be 1 % is no finding: it may be 2 %."""
+    """11 of 500 members, where 5 of 500 outsiders may be accused, is what chance can do."""
     folder = make_run()
     about = {"run": "plain", "round": 1, "node": 0, "attack": "member-loss", "claim": "member"}
     rows = [about | {"victim": i, "member-hit": float(i < hits), "others": 500} for i in range(500)]
