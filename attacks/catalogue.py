@@ -30,6 +30,7 @@ from fedpriv.attacks.inversion.recipes import (
     inversion,
     policy_inversion,
     pooled_inversion,
+    restored,
     strongest,
 )
 from fedpriv.evidence.claims import Claim
@@ -142,6 +143,11 @@ ATTACKS: Registry[Attack] = AttackRegistry(
             strongest,
             "races settings on planted clients, runs the winner, finishes by L-BFGS; seconds per "
             "image",
+        ),
+        "learned": AttackRow(
+            restored,
+            "quick, then repaired by a network that learned on planted clients; minutes in all",
+            needs=("pictures", "own-samples"),
         ),
         "lbfgs+l2": AttackRow(
             partial(_LBFGS, distance="l2", steps=300, restarts=16),

@@ -28,8 +28,10 @@ from fedpriv.attacks.inversion.priors import group as agreement
 from fedpriv.attacks.inversion.priors import norm as smallness
 from fedpriv.attacks.inversion.priors import tv as smoothness
 from fedpriv.attacks.inversion.race import Strongest
+from fedpriv.attacks.inversion.restoring import Restored
 from fedpriv.attacks.inversion.through_policy import PolicyInversion, Transform
 from fedpriv.engine.gradients import Distance, cosine, l1, l2, layerwise_cosine, where_shared
+from fedpriv.evidence.claims import Public
 
 DISTANCES: dict[str, Distance] = {
     "l2": l2,
@@ -228,6 +230,37 @@ def strongest(
 
     runners = {name: candidate(*options) for name, options in CANDIDATES.items()}
     return Strongest(runners, budget, controls, seed, public)
+
+
+def restored(
+    own: Public,
+    lr: float = 0.2,
+    tv: float = 0.1,
+    replay: bool = True,
+    steps: int = 200,
+    planted: int = 512,
+    epochs: int = 30,
+    width: int = 24,
+    seed: int = 0,
+    memory: float = 1.5,
+) -> Restored:
+    """Searches, and repairs what it found by a network trained on planted clients.
+
+    `planted` is how many pictures of its own the attacker plants and attacks. `epochs` and `width`
+    are those of the network.
+    """
+    search = inversion(
+        lr=lr,
+        signed=True,
+        schedule="cosine",
+        box=True,
+        tv=tv,
+        replay=replay,
+        steps=steps,
+        seed=seed,
+        memory=memory,
+    )
+    return Restored(search, own, planted, epochs, width, seed)
 
 
 def pooled_inversion(

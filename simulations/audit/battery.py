@@ -22,6 +22,7 @@ from fedpriv.simulations.judging.attacking import Recording, folder_name
 from fedpriv.simulations.judging.conditions import given_to, informed_of, row_of, why_not
 from fedpriv.strategies.catalogue import row_of as strategy_row
 
+OWN = "own-samples"  # what an attack needs that trains on samples of the attacker
 RACER = "strongest"  # it races settings itself, and runs in every cell
 LEAST = 60  # steps: a search that is shorter says little about a stronger one
 WINNERS = 2
@@ -58,7 +59,11 @@ class Method:
 
 
 def fitting(scenario: Scenario) -> list[str]:
-    """The rows of the catalogue that see what is shared, know no plugin, and have all they need."""
+    """The rows of the catalogue that see what is shared, know no plugin, and have all they need.
+
+    An attack that trains on samples of its own costs many times its search. It runs in an audit
+    whose scenario names it in [[attacks]].
+    """
     reply = strategy_row(scenario).reply
     return [
         name
@@ -67,6 +72,7 @@ def fitting(scenario: Scenario) -> list[str]:
         and row.by in ("curious server", "curious party")
         and not row.knows
         and not row.whole
+        and OWN not in row.needs
         and why_not(name, scenario, strict=True) is None
     ]
 
