@@ -11,28 +11,35 @@ doubles are the logarithm of no double (Mironov 2012). In a sum of several Gauss
 """
 
 import math
-from collections.abc import Sequence
+import platform
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from torch import Tensor
 
 POINTS = 8  # of the plane, which are mixed
 AT_ONCE = 4096  # columns of `gaussians`; they then stay in the processor's cache
+X86_64 = ("x86_64", "AMD64")  # as Linux and macOS, and as Windows say it
 ONE = np.uint64(0x3FF0000000000000)  # the double 1.0, whose last 52 bits are zero
 
 
-def gaussians(uniform: np.ndarray, out: np.ndarray) -> None:
+def gaussians(uniform: np.ndarray, out: np.ndarray, scale: float = 1.0) -> None:
     """Put independent Gaussians (2, 7, n) into `out`, from numbers between 1 and 2 (2, 8, n).
+
+    Their standard deviation is `scale`.
 
     A column has eight pairs u, v. They give eight points of the plane, √(−2 ln u) · (cos 2πv,
     sin 2πv) (Box & Muller). A quarter of their sum is taken from each. That is a reflection
     (Householder), so that the points stay independent Gaussians, and all eight are in each result.
 
-    The eighth result is never computed. So even who knows the 14 values of a column knows too
-    little: there are about 2^90 ways to get them (16 · 52 random bits for 14 · 53 bits of result),
-    and about as many for other values. None shows what the noise was added to.
+    The eighth result is never computed. So even who knows the 14 values of a column to the last bit
+    knows too little: 16 · 52 = 832 random bits go in. A Gaussian in double precision has about 55.5
+    bits (2 for where it is, 53.5 for the distance to the next double), so that 14 have 777. About
+    2^55 ways lead to each column, and as many to others. None shows what the noise was added to.
+    Sums in single precision have 27 bits a value, which leaves 2^450 ways. This counts on ways that
+    are spread as if by chance; tests/fedpriv/test_cipher.py tries that with fewer bits.
 
     With t = tan πv, cos 2πv is 2 / (1 + t²) − 1 and sin 2πv is 2t / (1 + t²): one tangent is
     cheaper than a sine and a cosine. `uniform` is changed.
@@ -40,7 +47,7 @@ def gaussians(uniform: np.ndarray, out: np.ndarray) -> None:
     radius, tangent = uniform
     np.subtract(2, radius, out=radius)  # above 0, up to 1
     np.log(radius, out=radius)
-    radius *= -2
+    radius *= -2 * scale**2
     np.sqrt(radius, out=radius)
     tangent *= math.pi
     np.tan(tangent, out=tangent)
@@ -50,27 +57,39 @@ def gaussians(uniform: np.ndarray, out: np.ndarray) -> None:
     part += part
     np.subtract(part, radius, out=radius)
     tangent *= part
-    taken = uniform.sum(axis=1, keepdims=True) * (2 / POINTS)
+    taken = uniform.sum(axis=1, keepdims=True) * (2 / uniform.shape[1])
     np.subtract(uniform[:, :-1], taken, out=out)
 
 
+def key_stream(key: bytes, machine: str) -> CipherContext:
+    """A stream of random bytes under a key of 256 bits, by the cipher that is fast on the machine.
+
+    That is AES in counter mode where processors have instructions for it, as those of x86-64, and
+    ChaCha20 elsewhere. One key makes one stream, so that nonce and counter may begin at 0.
+    """
+    if machine in X86_64:
+        return Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
+    return Cipher(algorithms.ChaCha20(key, bytes(16)), None).encryptor()
+
+
 class CipherDraws:
-    """Draws from ChaCha20 under one key. Whoever lacks the key cannot tell them from chance."""
+    """Draws from a cipher under one key. Whoever lacks the key cannot tell them from chance."""
 
-    def __init__(self, key: bytes) -> None:
-        # One key makes one stream only, so that the nonce and the counter may begin at 0.
-        self._stream = Cipher(algorithms.ChaCha20(key, bytes(16)), None).encryptor()
+    def __init__(self, key: bytes, machine: str = platform.machine()) -> None:
+        self._stream = key_stream(key, machine)
+        self._words, self._out = np.empty(0, np.uint64), np.empty(0)
 
-    def words(self, count: int) -> np.ndarray:
-        """The next `count` words of 64 random bits."""
-        found = np.zeros(count, np.uint64)
+    def words(self, count: int, room: np.ndarray | None = None) -> np.ndarray:
+        """The next `count` words of 64 random bits, in `room` if it is given."""
+        found = np.empty(count, np.uint64) if room is None else room[:count]
+        found.fill(0)
         plain = found.view(np.uint8).data
         self._stream.update_into(plain, plain)
         return found
 
-    def doubles(self, count: int) -> np.ndarray:
+    def doubles(self, count: int, room: np.ndarray | None = None) -> np.ndarray:
         """Doubles from 1 up to but without 2, each with 52 random bits."""
-        found = self.words(count)
+        found = self.words(count, room)
         found >>= np.uint64(12)
         found |= ONE
         return found.view(np.float64)
@@ -93,16 +112,49 @@ class CipherDraws:
         """Sorts one random word for each number; two words are equal with a chance of 2^-64."""
         return torch.from_numpy(np.argsort(self.words(count), kind="stable"))
 
+    def blocks(self, count: int, scale: float = 1.0) -> Iterator[np.ndarray]:
+        """So many Gaussians, a part at a time; the next part takes the memory of the last one.
+
+        The memory is kept: to ask the system for it every time costs as much as the cipher.
+        """
+        width = 2 * (POINTS - 1)
+        most = min(AT_ONCE, math.ceil(count / width))
+        if len(self._out) < width * most:
+            self._words = np.empty(2 * POINTS * most, np.uint64)
+            self._out = np.empty(width * most)
+        for start in range(0, count, width * AT_ONCE):
+            size = min(width * AT_ONCE, count - start)
+            columns = math.ceil(size / width)
+            uniform = self.doubles(2 * POINTS * columns, self._words)
+            here = self._out[: width * columns]
+            gaussians(
+                uniform.reshape(2, POINTS, columns), here.reshape(2, POINTS - 1, columns), scale
+            )
+            yield here[:size]
+
     def normal(self, shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Tensor:
         """In double precision whatever was asked for."""
-        count, width = math.prod(shape), 2 * (POINTS - 1)
-        found = np.empty(math.ceil(count / width) * width)
-        for start in range(0, len(found), width * AT_ONCE):
-            here = found[start : start + width * AT_ONCE].reshape(2, POINTS - 1, -1)
-            columns = here.shape[-1]
-            uniform = self.doubles(2 * POINTS * columns).reshape(2, POINTS, columns)
-            gaussians(uniform, out=here)
-        return torch.from_numpy(found[:count]).view(tuple(shape))
+        found, done = np.empty(math.prod(shape)), 0
+        for block in self.blocks(len(found)):
+            found[done : done + len(block)] = block
+            done += len(block)
+        return torch.from_numpy(found).view(tuple(shape))
+
+    def add_noise(self, values: Sequence[Tensor], deviation: float) -> None:
+        """Noise and sum are in double precision; only the result is rounded."""
+        blocks = self.blocks(sum(value.numel() for value in values), deviation)
+        left = np.empty(0)
+        for value in values:
+            kind = torch.float32 if value.dtype == torch.float32 else torch.float64
+            host = value.detach().to("cpu", kind).contiguous()
+            flat, done = host.numpy().reshape(-1), 0
+            while done < len(flat):
+                left = left if len(left) else next(blocks)
+                here = flat[done : done + len(left)]
+                np.add(left[: len(here)], here, out=here, casting="same_kind")
+                left, done = left[len(here) :], done + len(here)
+            if host.data_ptr() != value.data_ptr():
+                value.copy_(host)
 
     def laplace(self, shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Tensor:
         """As `normal`: a · b + c · d of four Gaussians is Laplace noise of scale 1."""

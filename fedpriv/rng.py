@@ -47,6 +47,10 @@ class Draws(Protocol):
         """Gaussian noise of standard deviation 1."""
         ...
 
+    def add_noise(self, values: Sequence[Tensor], deviation: float) -> None:
+        """Add Gaussian noise of this standard deviation to each value, in place."""
+        ...
+
     def laplace(self, shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Tensor:
         """Laplace noise of scale 1; its standard deviation is √2."""
         ...
@@ -76,6 +80,11 @@ class SeededDraws:
 
     def normal(self, shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.randn(tuple(shape), generator=self.source, dtype=dtype)
+
+    def add_noise(self, values: Sequence[Tensor], deviation: float) -> None:
+        for value in values:
+            drawn = self.normal(value.shape, value.dtype).to(value.device)
+            value.add_(drawn.mul_(deviation))
 
     def laplace(self, shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Tensor:
         u = self.uniform(shape, torch.float64) - 0.5

@@ -53,9 +53,7 @@ class OwnNoise(DPOptimizer):  # type: ignore[misc]
 
     def add_noise(self) -> None:
         deviation = self.noise_multiplier * self.max_grad_norm
+        if deviation > 0:
+            self.draws.add_noise([p.summed_grad for p in self.params], deviation)
         for p in self.params:
-            total = p.summed_grad
-            if deviation > 0:
-                drawn = self.draws.normal(total.shape, total.dtype).to(total.device)
-                total = drawn.mul_(deviation).add_(total).to(total.dtype)
-            p.grad = total.view_as(p)
+            p.grad = p.summed_grad.view_as(p)
