@@ -26,14 +26,17 @@ class Truth:
     Args:
         x: (N, …), its own samples as the model takes them (normalised), each once. Behind codes,
             row i is the sample of code i. (N, 0) where only their numbers were kept.
-        trained: The same after the plugins' `on_batch`; behind codes it is `x`. y: (N,), their
-        labels. indices: (N,), their numbers in the data set. clean: ‖B‖, the norm of the update
-        that plain training on the same batches gives (SPN fig. 5);
-            nan behind codes.
-        added: ‖E‖, the norm of the released update minus the clean one; nan behind codes. round:
-        The round of the federation. node: The client's partition. attributes: Behind codes, the
-        labels (N,) of every attribute, by name. secrets: What else the judge needs, such as the
-        `mask` of ARS. What is not there is not scored.
+        trained: The same samples after the plugins' `on_batch`. Behind codes it is `x`.
+        y: (N,), their labels.
+        indices: (N,), their numbers in the data set.
+        clean: ‖B‖, the norm of the update that plain training on the same batches gives (SPN
+            fig. 5). It is nan behind codes.
+        added: ‖E‖, the norm of the released update minus the clean one. It is nan behind codes.
+        round: The round of the federation.
+        node: The client's partition.
+        attributes: Behind codes, the labels (N,) of every attribute, by name.
+        secrets: What else the judge needs, such as the `mask` of ARS. What is missing is not
+            scored.
 
     Example:
         >>> import torch

@@ -1,6 +1,4 @@
-"""Fishing: heads that silence all samples but those of one class, or of one feature (Wen et al.
-2022).
-"""
+"""Fishing: heads that silence all samples but those of one class or one feature (Wen 2022)."""
 
 from dataclasses import dataclass
 

@@ -1,6 +1,4 @@
-"""Trap weights: rows that few samples pass, so that a row's gradient is one sample (Boenisch et al.
-2023).
-"""
+"""Trap weights: rows that few samples pass, so that a row's gradient shows one (Boenisch 2023)."""
 
 from dataclasses import dataclass
 
