@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from fedpriv.clients.protection.secret import Secrets, secrets_of
 from fedpriv.clients.sharing import Sharing, sharing_of
 from fedpriv.data.dataset import Dataset
+from fedpriv.device import device_of
 from fedpriv.eager import skip_compiler
 from fedpriv.errors import BadData, BadInput, BadOption
 from fedpriv.progress import still_wanted
@@ -19,7 +20,6 @@ from fedpriv.rng import Draws, generator, seed_of
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import (
     dataset_of,
-    device_of,
     loaded,
     model_of,
     shares_of,
@@ -184,8 +184,8 @@ def make_job(scenario: Scenario, start: State | None, server_round: int, context
     party which shares codes: its public model is an untrained encoder.
     """
     partition, share = share_of(scenario, context)
-    sharing = sharing_of(scenario, partition) if start is None else None
     device, secret = device_of(scenario.federation.device), secrets_of(context)
+    sharing = sharing_of(scenario, partition, device) if start is None else None
     seed_layers = secret.layers("round", server_round, "layers")
     seed_layers()
     if sharing is None:

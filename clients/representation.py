@@ -16,6 +16,7 @@ from fedpriv.codes.decoding import fit_decoder
 from fedpriv.codes.parties import settings, task_labels
 from fedpriv.codes.pool import learn
 from fedpriv.codes.release import Shared
+from fedpriv.device import device_of, moved
 from fedpriv.errors import BadInput
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import loaded
@@ -110,6 +111,7 @@ def learn_pool(
     """How well a party's own classifiers, trained on the pool, read test codes (ARS sect. 3.3)."""
     chosen, secret = settings(scenario), secrets_of(context)
     _, sizes = task_labels(scenario)
+    pool = moved(pool, device_of(scenario.federation.device))
     secret.layers("pool")()
     found: dict[str, float] = {EXAMPLES: float(len(pool["z"]))}
     for number, task in enumerate(chosen.tasks):

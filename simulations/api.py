@@ -286,6 +286,7 @@ def attack(
     truth: Path | str | None = None,
     out: Path | str | None = None,
     victims: int | None = None,
+    device: str | None = None,
 ) -> "Judged":
     """Attack what any Flower app recorded, as `fedpriv attack` does.
 
@@ -299,6 +300,8 @@ def attack(
             no scores; a run folder has its own.
         out: Where the claims go. Default: beside the evidence.
         victims: At most so many victims, over all rounds together.
+        device: Where to compute: `auto`, `cpu`, `cuda`, `cuda:1`. Default: that of the run, or
+            `auto`.
 
     Returns:
         An object with `rows` (the scores, as in scores.csv), `failures` (attacks that broke down)
@@ -324,9 +327,10 @@ def attack(
     where = Path(evidence)
     lines = [f"{key}={json.dumps(value)}" for key, value in (facts or {}).items()]
     if model is None or isinstance(model, str):
-        recording, place = opened(where, model, lines)
+        recording, place = opened(where, model, lines, device)
     else:
-        recording, place = of_stranger(where, model, facts_from(lines)), RunFolder(where.parent)
+        recording = of_stranger(where, model, facts_from(lines), device)
+        place = RunFolder(where.parent)
     chosen = [Attack(name=name, victims=victims, options=options or {}) for name in attacks]
     with stoppable() as progress:
         return scored_claims(

@@ -10,13 +10,14 @@ import torch
 from fedpriv.attacks.catalogue import ATTACKS
 from fedpriv.clients.catalogue import PLUGINS, check_plugins, plugin_of, plural
 from fedpriv.clients.plugin import PrivacyPlugin
+from fedpriv.device import device_of
 from fedpriv.errors import BadInput, BadOption, BadScenario
 from fedpriv.evidence.claims import CLAIMS
 from fedpriv.metrics.gates import Gate, gates_of
 from fedpriv.registry import FOREIGN, said
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.binding import bound, nearest
-from fedpriv.scenario.built import dataset_of, device_of, model_of, shares_of
+from fedpriv.scenario.built import dataset_of, model_of, shares_of
 from fedpriv.scenario.sections import Attack
 from fedpriv.simulations.judging.conditions import conditions_of, row_of, why_not
 from fedpriv.simulations.judging.gate import check_gates

@@ -12,11 +12,12 @@ from typing import Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
+from fedpriv.device import device_of
 from fedpriv.errors import BadFolder
 from fedpriv.lock import ORPHANS, held
 from fedpriv.runfolder import RunFolder, new_folder
 from fedpriv.scenario import Scenario
-from fedpriv.scenario.built import device_of, first_state, loaded, model_of, test_samples
+from fedpriv.scenario.built import first_state, loaded, model_of, test_samples
 from fedpriv.state import State
 from fedpriv.strategies.catalogue import row_of, strategy_of
 from fedpriv.strategies.curious import Curious

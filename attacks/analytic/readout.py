@@ -91,7 +91,7 @@ class Readout:
         return Reconstruction(
             x=torch.stack([x for x, _, _ in found]),
             labels=torch.stack([y for _, y, _ in found]),
-            loss=torch.tensor([loss for _, _, loss in found]),
+            loss=torch.tensor([loss for _, _, loss in found], device=victims.device),
             seconds=time.perf_counter() - started,
             partial=told.stopped,
             names=victims.names[: len(found)],
@@ -128,11 +128,12 @@ class Readout:
             loss = nn.functional.cross_entropy(output, label[None]) / size
             return self.rows.parts(torch.autograd.grad(loss, free)[0], weights[key])
 
+        labels = torch.arange(classes, device=x.device)
         off = [
-            [(left(one, label)[i] - delta[i]).abs() for label in torch.arange(classes)]
+            [float((left(one, label)[i] - delta[i]).abs()) for label in labels]
             for one, i in zip(x, at.tolist(), strict=True)
         ]
-        return torch.tensor(off).argmin(1)
+        return torch.tensor(off, device=x.device).argmin(1)
 
 
 def padded(values: Tensor, count: int) -> Tensor:
@@ -173,19 +174,19 @@ def solved(victims: Victims, weights: State, path: str, features: Tensor) -> Ten
     shape = victims.facts.input_shape
     size = int(torch.tensor(shape).prod())
     model = victims.model.eval()
-    middle = torch.zeros(1, *shape)
+    middle = torch.zeros(1, *shape, device=features.device)
     c = entering(model, weights, path, middle)[0]
+    counted = torch.arange(size, device=c.device).float()
     if len(c) == size and torch.equal(
-        entering(model, weights, path, torch.arange(size).view(1, *shape).float())[0],
-        torch.arange(size).float(),
+        entering(model, weights, path, counted.view(1, *shape))[0], counted
     ):
         return features.view(-1, *shape)
-    unit = torch.eye(size).view(size, *shape)
+    unit = torch.eye(size, device=c.device).view(size, *shape)
     a = torch.cat([entering(model, weights, path, part) for part in unit.split(256)]) - c  # (n, d)
-    prior = smooth(shape).double()
+    prior = smooth(shape).to(c.device).double()
     a, rest = a.double(), (features - c).double()
     middle_of = a.T @ prior @ a
-    noise = 1e-7 * middle_of.diagonal().mean() * torch.eye(len(c)).double()
+    noise = 1e-7 * middle_of.diagonal().mean() * torch.eye(len(c), device=c.device).double()
     found: Tensor = (
         (prior @ a @ torch.linalg.solve(middle_of + noise, rest.T)).T.float().view(-1, *shape)
     )

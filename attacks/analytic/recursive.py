@@ -58,7 +58,7 @@ def as_matrix(module: nn.Module, weight: Tensor, shape: tuple[int, ...]) -> Tens
         return weight
     assert isinstance(module, nn.Conv2d)
     size = int(torch.tensor(shape).prod())
-    units = torch.eye(size, dtype=weight.dtype).view(size, *shape)
+    units = torch.eye(size, dtype=weight.dtype, device=weight.device).view(size, *shape)
     out = conv2d(units, weight, None, module.stride, module.padding, module.dilation, module.groups)
     return out.flatten(1).mT
 
@@ -66,7 +66,7 @@ def as_matrix(module: nn.Module, weight: Tensor, shape: tuple[int, ...]) -> Tens
 def gradient_matrix(module: nn.Module, d: Tensor, shape: tuple[int, ...]) -> Tensor:
     """∇W at dL/dz = d as a linear function of the input: (elements of ∇W, inputs)."""
     size = int(torch.tensor(shape).prod())
-    units = torch.eye(size, dtype=d.dtype).view(size, *shape)
+    units = torch.eye(size, dtype=d.dtype, device=d.device).view(size, *shape)
     if isinstance(module, nn.Linear):
         return torch.einsum("o,ni->oin", d, units).flatten(0, 1)
     assert isinstance(module, nn.Conv2d) and not isinstance(module.padding, str)
@@ -131,7 +131,8 @@ def _activations(chain: list[tuple[str, nn.Module]]) -> list[nn.Module]:
 def _input_shapes(
     chain: list[tuple[str, nn.Module]], weights: State, shape: tuple[int, ...]
 ) -> dict[str, tuple[int, ...]]:
-    x, found = torch.zeros(1, *shape), {}
+    device = next((value.device for value in weights.values()), None)
+    x, found = torch.zeros(1, *shape, device=device), {}
     for path, module in chain:
         found[path] = tuple(x.shape[1:])
         x = module(x)

@@ -22,7 +22,7 @@ def trained(knows: Knowledge, z: Tensor, target: Tensor, units: int, purpose: st
     """A perceptron from codes to `units` numbers: classes, or features when targets are floats."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(knows.draw("weights", purpose).initial_seed())
-        network = nn.Sequential(Standardised(z), classifier(tuple(z.shape[1:]), units))
+        network = nn.Sequential(Standardised(z), classifier(tuple(z.shape[1:]), units)).to(z.device)
     fit(
         network,
         z,

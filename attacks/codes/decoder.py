@@ -29,7 +29,7 @@ def substitute(
     """A fresh decoder trained on codes `z` of the attacker's samples (ARS eq. 8)."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(knows.draw("weights", purpose).initial_seed())
-        network = behind(z, knows.decoder(width), even)
+        network = behind(z, knows.decoder(width), even).to(z.device)
     return fit_decoder(
         network,
         z,
@@ -99,15 +99,15 @@ class DecoderAttack:
             raise BadOption("mu1 and mu2 judge pictures; leave them at 0 for other data.")
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(knows.draw("weights", "strong").initial_seed())
-            network = behind(z, knows.decoder(self.width), self.even)
-            judge = critic(tuple(knows.x.shape[1:]))
+            network = behind(z, knows.decoder(self.width), self.even).to(z.device)
+            judge = critic(tuple(knows.x.shape[1:])).to(z.device)
         return fit_strong_decoder(
             network,
             z,
             knows.x,
             draw=knows.draw("decoder", "strong"),
             critic=Critic(judge, knows.lr) if self.mu1 else None,
-            features=RandomFeatures(knows.x.shape[1]) if self.mu2 else None,
+            features=RandomFeatures(knows.x.shape[1]).to(z.device) if self.mu2 else None,
             mu1=self.mu1,
             mu2=self.mu2,
             epochs=knows.epochs * self.longer,

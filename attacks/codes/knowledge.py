@@ -94,4 +94,5 @@ class Knowledge:
     def own_mask(self) -> Tensor | None:
         if self.noise is None or self.noise.share == 1:
             return None
-        return random_mask(self.clean.shape[1:], self.draw("mask"), self.noise.share)
+        mask = random_mask(self.clean.shape[1:], self.draw("mask"), self.noise.share)
+        return mask.to(self.x.device)

@@ -111,6 +111,7 @@ class MaskSearch:
         best: dict[int, tuple[float, Tensor, Tensor]] = {}
         for number in range(self.candidates):
             mask = random_mask(knows.clean.shape[1:], knows.draw("candidate", number), share)
+            mask = mask.to(knows.x.device)
             network = substitute(knows, knows.perturbed(decoder, mask), f"search-{number}")
             for party, codes in knows.shared.items():
                 guess = decoded(network, codes)

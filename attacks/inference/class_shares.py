@@ -34,7 +34,7 @@ def mixture(observed: Tensor, classes: Tensor) -> Tensor:
     observed: (P,), classes: (C, P). The multiple is free: momentum and clipping change the length
     of an update, not what it is made of. Uniform where nothing fits.
     """
-    found, _ = nnls(classes.double().T.numpy(), observed.double().numpy())
+    found, _ = nnls(classes.double().T.cpu().numpy(), observed.double().cpu().numpy())
     total = found.sum()
     even = np.full(len(found), 1 / len(found))
     return torch.from_numpy(found / total if total > 0 else even).float()
@@ -43,7 +43,7 @@ def mixture(observed: Tensor, classes: Tensor) -> Tensor:
 def on_simplex(shares: Tensor) -> Tensor:
     """The nearest shares (N, C) that are not negative and add up to 1 (Held et al. 1974)."""
     ordered = shares.sort(1, descending=True).values
-    excess = (ordered.cumsum(1) - 1) / torch.arange(1, shares.shape[1] + 1)
+    excess = (ordered.cumsum(1) - 1) / torch.arange(1, shares.shape[1] + 1, device=shares.device)
     kept = (ordered > excess).sum(1, keepdim=True)
     return (shares - excess.gather(1, kept - 1)).clamp_min(0)
 
@@ -128,7 +128,7 @@ class ClassShares:
             seen = flat(one.delta, keys) / one.local_steps
             guess = on_simplex(ridge(seen[None]))[0]
             for _ in range(self.refinements):
-                update, real = self.shadow(one, guess.float(), keys, stream)
+                update, real = self.shadow(one, guess.float().cpu(), keys, stream)
                 guess = on_simplex((real.double() + ridge.slope((seen - update)[None])[0])[None])[0]
             found.append(guess.float())
         return found, float(ridge.error.sum())
@@ -139,14 +139,14 @@ class ClassShares:
         """The last layer's change a step and the true shares of a client with these shares."""
         size = max(like.num_examples, min(like.local_steps, 2) * like.batch_size)
         labels = torch.multinomial(shares.clamp_min(1e-9), size, True, generator=stream)
-        chosen = torch.empty(size, dtype=torch.long)
+        chosen, y = torch.empty(size, dtype=torch.long), self.own.y.cpu()
         for label in labels.unique():
-            mine = (self.own.y == label).nonzero().flatten()
+            mine = (y == label).nonzero().flatten()
             places = (labels == label).nonzero().flatten()
             chosen[places] = drawn(mine, len(places), stream)
         update = trained(like, self.own.x[chosen], self.own.y[chosen], stream)
         real = torch.bincount(labels, minlength=like.classes).float() / size
-        return flat(update, keys) / like.local_steps, real
+        return flat(update, keys) / like.local_steps, real.to(self.own.x.device)
 
     def by_class(self, seen: Observation, keys: list[str]) -> Tensor:
         """(C, P) the mean gradient of the last layer over the attacker's samples of each class."""

@@ -95,7 +95,7 @@ def own_signal(seen: Series, about: Candidates, name: str) -> Tensor:
 
 def steps_of(seen: Series) -> Tensor:
     """(R, K, 1) the step that one sample's gradient takes in a client's update."""
-    found = torch.full((len(seen.rounds), len(seen.nodes), 1), torch.nan)
+    found = seen.unknown(1)
     for r, k, one in seen.places():
         times = one.local_steps * one.batch_size / max(1, one.num_examples)
         found[r, k] = one.lr * max(1.0, times) / one.batch_size

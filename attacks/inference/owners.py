@@ -45,7 +45,7 @@ class OwnerByUpdate:
             raise BadObservation("Owners are told apart by their updates; only one was seen.")
         started = time.perf_counter()
         places = fits_best(signal_of(seen, self.candidates, self.signal))
-        clients = torch.tensor([_number(node) for node in seen.nodes])
+        clients = torch.tensor([_number(node) for node in seen.nodes], device=seen.device)
         return Owners(
             guess=clients[places][None],
             names=(everybody(seen),),

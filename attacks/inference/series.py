@@ -47,6 +47,16 @@ class Series:
         return model
 
     @property
+    def device(self) -> torch.device:
+        """Where the updates are."""
+        return next(iter(self.updates[0].sent.values())).device
+
+    def unknown(self, last: int) -> Tensor:
+        """(R, K, last) of nan, for values of every round and client."""
+        shape = (len(self.rounds), len(self.nodes), last)
+        return torch.full(shape, math.nan, device=self.device)
+
+    @property
     def rounds(self) -> list[int]:
         return sorted({seen.round for seen in self.updates})
 
@@ -88,7 +98,7 @@ class Series:
         """(R, K, M) the loss under what each client sent back; nan where it did not take part."""
 
         def computed() -> Tensor:
-            found = torch.full((len(self.rounds), len(self.nodes), len(about)), math.nan)
+            found = self.unknown(len(about))
             for r, k, seen in self.places():
                 found[r, k] = losses(self.model, seen.received, about.x, about.y)
             return found
@@ -98,7 +108,8 @@ class Series:
     def suspects(self, about: Candidates) -> Tensor:
         """(M,) the places of the suspected clients among the nodes."""
         table = {int(client): self.column(int(client)) for client in about.suspect.unique()}
-        return torch.tensor([table[client] for client in about.suspect.tolist()])
+        places = [table[client] for client in about.suspect.tolist()]
+        return torch.tensor(places, device=self.device)
 
     def suspects_losses(self, about: Candidates) -> Tensor:
         """(R, M) the loss under what a candidate's own suspect sent back; nan without it."""
@@ -108,7 +119,7 @@ class Series:
                 known = self._known["own", about]
                 places = self.suspects(about).expand(len(known), 1, -1)
                 return known.gather(1, places)[:, 0]
-            found = torch.full((len(self.rounds), len(about)), math.nan)
+            found = self.unknown(len(about))[:, 0]
             who = self.suspects(about)
             for r, k, seen in self.places():
                 mine = (who == k).nonzero().flatten()
@@ -152,7 +163,7 @@ class Series:
         """(R, K, 1) ‖update‖²."""
 
         def computed() -> Tensor:
-            found = torch.full((len(self.rounds), len(self.nodes), 1), math.nan)
+            found = self.unknown(1)
             for r, k, seen in self.places():
                 found[r, k] = sum(float(change.square().sum()) for change in seen.delta.values())
             return found
@@ -162,8 +173,7 @@ class Series:
     def _gradients(self, about: Candidates) -> None:
         if ("products", about) in self._known:
             return
-        shape = (len(self.rounds), len(self.nodes), len(about))
-        products, squares = torch.full(shape, math.nan), torch.full(shape, math.nan)
+        products, squares = self.unknown(len(about)), self.unknown(len(about))
         for group in alike(list(self.places())):
             clients = [seen for _, _, seen in group]
             own, size = against(clients, about.x, about.y)

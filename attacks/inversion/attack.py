@@ -13,6 +13,7 @@ from fedpriv.attacks.inversion.matching import Matching, by_gradient
 from fedpriv.attacks.inversion.optimizers import MakeOptimizer, Setting
 from fedpriv.attacks.inversion.priors import Prior, flat, with_slope
 from fedpriv.attacks.inversion.translation import enlarged, moved, shrunk
+from fedpriv.device import halving
 from fedpriv.engine.aimed import Aimed
 from fedpriv.engine.gradients import Distance, cosine, soft
 from fedpriv.engine.memory import keep_pages
@@ -70,7 +71,8 @@ class GradientInversion:
     `consensus` their mean is kept: what they found by chance averages out, what they agree on
     stays. With `coarse` above 1 the first half of the steps searches an image that is so many times
     smaller in each direction and is enlarged; the second half goes on from there with all pixels.
-    `memory` in gigabytes bounds how many run at once.
+    `memory` in gigabytes bounds how many run at once on a CPU. An accelerator takes as many as its
+    free memory has room for, and half as many where that was too much.
     """
 
     distance: Distance
@@ -104,14 +106,16 @@ class GradientInversion:
         fit = victims.that_fit(self.memory)
         pairs = [(v, r) for v in range(len(victims)) for r in range(self.restarts)]
         size = fit // self.restarts * self.restarts or fit
-        chunks = [pairs[start : start + size] for start in range(0, len(pairs), size)]
-        searches = []
-        for number, chunk in enumerate(chunks):
-            search = _Search(self, victims.rows([v for v, _ in chunk]), [r for _, r in chunk])
-            searches.append(search)
-            search.run(told.within(number / len(chunks), (number + 1) / len(chunks)))
+
+        def searched(rows: range) -> "_Search | None":
             if told.stopped:
-                break
+                return None
+            chunk = pairs[rows.start : rows.stop]
+            search = _Search(self, victims.rows([v for v, _ in chunk]), [r for _, r in chunk])
+            search.run(told.within(rows.start / len(pairs), rows.stop / len(pairs)))
+            return search
+
+        searches = [one for one in halving(len(pairs), size, searched) if one is not None]
         x, y, losses = (
             torch.cat([getattr(search, what) for search in searches])
             for what in ("best_x", "best_y", "best")
@@ -176,9 +180,11 @@ class _Search:
         if attack.translation:
             self.free.append(x.new_zeros(*x.shape[:2], 2))
         self.best = x.new_full((len(victims),), torch.inf)
-        self.active = torch.arange(len(victims))
+        self.active = torch.arange(len(victims), device=victims.device)
         self.target = attack.match.target(victims)
-        self.bounds = box(facts) if facts.mean or len(facts.input_shape) == 3 else None
+        self.bounds = None
+        if facts.mean or len(facts.input_shape) == 3:
+            self.bounds = box(facts, victims.device)
         self.optimizer = attack.optimizer(Setting(self.stages[0], self.bounds))
         self.evaluations, self.taken = 0, 0
         self.history: list[Tensor] = []
@@ -276,7 +282,7 @@ class _Search:
         self.history.append(self.best.clone())
         reached = self.best <= stopping.tolerance * self.history[0]
         won = {self.names[row] for row in reached.nonzero().flatten().tolist()}
-        finished = torch.tensor([name in won for name in self.names])
+        finished = torch.tensor([name in won for name in self.names], device=self.best.device)
         back = stopping.patience // _LOOK
         if back and len(self.history) > back:
             earlier = self.history[-1 - back]

@@ -57,7 +57,7 @@ def samples(victims: Victims, count: int, seed: int, public: Tensor | None) -> T
         x = normalised(leaves(total, facts.input_shape, stream), facts)
     else:
         x = normalised(torch.rand(total, *facts.input_shape, generator=stream), facts)
-    found: Tensor = x.unflatten(0, (count, victims.slots))
+    found: Tensor = x.unflatten(0, (count, victims.slots)).to(victims.device)
     return found
 
 
@@ -72,9 +72,8 @@ def planted(
     facts = victims.facts
     like = victims.rows([0] * count)
     x = samples(victims, count, seed, public)
-    y = torch.randint(
-        facts.classes, (count, victims.slots), generator=generator(seed, "control labels")
-    )
+    stream = generator(seed, "control labels")
+    y = torch.randint(facts.classes, (count, victims.slots), generator=stream).to(victims.device)
     with torch.no_grad():
         delta = _sent_back(like, x, y)
     delta = {key: _as_sparse(value, like.delta[key]) for key, value in delta.items()}

@@ -128,6 +128,7 @@ class FeatureInversion:
         steps: Steps of the search by features.
         joint_steps: Steps of the search by features and the backbone's gradient.
         joint_tv: Weight of total variation in that second search.
+        upstream_steps: Steps in which the upstream gradient is fitted alone before it.
         restarts: Searches from different starts. The one that explains the update best is kept.
         init: What the search starts from: noise, noise in blocks ("patterned"), a black or a grey
             picture.
@@ -139,6 +140,7 @@ class FeatureInversion:
     steps: int = 300
     joint_steps: int = 700
     joint_tv: float = 1e-6
+    upstream_steps: int = 60
     restarts: int = 2
     init: Literal["gaussian", "uniform", "patterned", "black", "grey"] = "patterned"
     seed: int = 0
@@ -170,7 +172,7 @@ class FeatureInversion:
         first = self.steps / (self.steps + self.joint_steps)
         found = search(victims, told.within(0, first))
         if self.joint_steps and not told.stopped:
-            upstream = fitted_upstream(victims, found.x)
+            upstream = fitted_upstream(victims, found.x, self.upstream_steps)
             found = replace(
                 search,
                 distance=relative(1.0),

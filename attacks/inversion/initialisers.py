@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Generator, Tensor
 
+from fedpriv.device import CPU
 from fedpriv.evidence.observation import Observation
 from fedpriv.evidence.victims import Victims
 from fedpriv.rng import generator
@@ -22,7 +23,7 @@ def per_victim(draw: Drawn, pixels: bool) -> Initialiser:
             draw(shape, generator(seed, "start", name, restart))
             for name, restart in zip(victims.names, restarts, strict=True)
         ]
-        x = torch.stack(drawn)
+        x = torch.stack(drawn).to(victims.device)
         return normalised(x, victims.facts) if pixels else x
 
     return start
@@ -33,14 +34,17 @@ def normalised(pixels: Tensor, facts: Observation) -> Tensor:
     if not facts.mean:
         return pixels
     shape = (len(facts.mean),) + (1,) * (len(facts.input_shape) - 1)
-    mean, std = torch.tensor(facts.mean).view(shape), torch.tensor(facts.std).view(shape)
+    mean, std = (
+        torch.tensor(part, device=pixels.device).view(shape) for part in (facts.mean, facts.std)
+    )
     return (pixels - mean) / std
 
 
-def box(facts: Observation) -> tuple[Tensor, Tensor]:
+def box(facts: Observation, device: torch.device = CPU) -> tuple[Tensor, Tensor]:
     """The normalised values of black and white, one per channel, which every image lies between."""
     shape = (facts.input_shape[0], *[1] * (len(facts.input_shape) - 1))
-    return normalised(torch.zeros(shape), facts), normalised(torch.ones(shape), facts)
+    black = torch.zeros(shape, device=device)
+    return normalised(black, facts), normalised(black + 1, facts)
 
 
 def tiled(shape: tuple[int, ...], stream: Generator, parts: int = 4) -> Tensor:

@@ -60,7 +60,7 @@ def refined(error: Callable[[Tensor], Tensor], start: Tensor, classes: int) -> t
     best, least = start, float(error(start[None])[0])
     slots, stream = len(start), generator(0, "changes")
     place = torch.arange(slots).repeat_interleave(classes)
-    label = torch.arange(classes).repeat(slots)
+    label = torch.arange(classes, device=start.device).repeat(slots)
     pairs = torch.triu_indices(slots, slots, 1)
     for _ in range(_SWEEPS):
         chosen = some(len(place), stream)

@@ -17,12 +17,11 @@ LabelGuess = Callable[[Victims, Sequence[int], int], Tensor]  # victims, their r
 def joint(victims: Victims, restarts: Sequence[int], seed: int) -> Tensor:
     """Logits (V, B, C) at random, to be searched for together with x (DLG, SPN alg. 5)."""
     shape = (victims.slots, victims.facts.classes)
-    return torch.stack(
-        [
-            torch.randn(shape, generator=generator(seed, "labels", name, restart))
-            for name, restart in zip(victims.names, restarts, strict=True)
-        ]
-    )
+    drawn = [
+        torch.randn(shape, generator=generator(seed, "labels", name, restart))
+        for name, restart in zip(victims.names, restarts, strict=True)
+    ]
+    return torch.stack(drawn).to(victims.device)
 
 
 def sign_counts(bias_gradient: Tensor) -> Tensor:
@@ -86,7 +85,7 @@ def _from_mean_gradient(victims: Victims) -> Tensor:
         return order[:, torch.arange(batch) % order.shape[1]].sort(1).values
     own_bias = victims.weights[f"{prefix}bias"]
     counts = class_counts(head.weight, head.bias, own, own_bias, batch)
-    classes = torch.arange(counts.shape[1])
+    classes = torch.arange(counts.shape[1], device=counts.device)
     return torch.stack([classes.repeat_interleave(count) for count in counts])
 
 
@@ -100,6 +99,6 @@ def known(labels: Tensor) -> LabelGuess:
                 f"known labels must have the shape {(len(distinct), victims.slots)}, got "
                 f"{tuple(labels.shape)}."
             )
-        return labels[[distinct.index(name) for name in victims.names]]
+        return labels[[distinct.index(name) for name in victims.names]].to(victims.device)
 
     return given

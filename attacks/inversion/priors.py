@@ -75,7 +75,7 @@ def group(weight: float) -> Prior:
 
     def penalty(x: Tensor, victims: Victims) -> Tensor:
         numbers = {name: i for i, name in enumerate(dict.fromkeys(victims.names))}
-        member = torch.tensor([numbers[name] for name in victims.names])
+        member = torch.tensor([numbers[name] for name in victims.names], device=x.device)
         sums = x.new_zeros(len(numbers), *x.shape[1:]).index_add(0, member, x.detach())
         sizes = torch.bincount(member).to(x)
         means = sums / sizes.view(-1, *[1] * (x.ndim - 1))

@@ -68,11 +68,12 @@ class AdversarialReconstruction(PrivacyPlugin):
             return None
         if job.x.dim() != 4:
             raise BadOption("arl: lambda2 and mu2 need pictures; leave them at 0 for other data.")
-        return RandomFeatures(job.x.shape[1])
+        return RandomFeatures(job.x.shape[1]).to(job.device)
 
     def adversary(self, job: Job, features: Features | None) -> Loss:
         """What the simulated decoder minimises: L_p + μ1·L_adv + μ2·L_perc (eq. 5)."""
-        judge = Critic(critic(tuple(job.x.shape[1:])), job.sharing.chosen.lr)
+        network = critic(tuple(job.x.shape[1:])).to(job.device)
+        judge = Critic(network, job.sharing.chosen.lr)
 
         def loss(guess: Tensor, x: Tensor) -> Tensor:
             total = mse_loss(guess, x)

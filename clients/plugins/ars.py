@@ -108,9 +108,13 @@ class AdversarialSharing(PrivacyPlugin):
             batch=chosen.batch_size,
             lr=chosen.lr,
         )
-        mask = None if self.share == 1 else mask_of(job.secret, sharing.code, self.share)
+        mask = None
+        if self.share < 1:
+            mask = mask_of(job.secret, sharing.code, self.share).to(job.device)
         if mask is not None:
-            job.secrets["mask"] = mask  # goes to the party's own truth folder, never into a message
+            job.secrets["mask"] = (
+                mask.cpu()
+            )  # goes to the party's own truth folder, never into a message
         epsilon = budget(z, self.epsilon, self.relative)
         return Tools(decoder, epsilon, mask, self.attribute_networks(z, job))
 

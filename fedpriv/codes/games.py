@@ -132,7 +132,7 @@ def arl_stages(
         z = players.encoder(x)
         task = several_tasks(players.classifier(z), y, players.sizes)
         guess = decoder(even(z))
-        seen = perceptual_loss(guess, x, features) if features else torch.zeros(())
+        seen = perceptual_loss(guess, x, features) if features else task.new_zeros(())
         return arl_objective(task, mse_loss(guess, x), seen, lambda1, lambda2)
 
     skip_compiler()

@@ -87,4 +87,4 @@ def spread(z: Tensor) -> Tensor:
 
 def budget(z: Tensor, epsilon: float, relative: bool) -> Tensor:
     """ε as a number, or as that many deviations of each coordinate."""
-    return epsilon * spread(z) if relative else torch.tensor(epsilon, dtype=z.dtype)
+    return epsilon * spread(z) if relative else z.new_tensor(epsilon)

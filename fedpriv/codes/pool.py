@@ -22,7 +22,7 @@ def learn(
     Its first weights come from torch's global generator, which the caller seeds; `draw` decides the
     order of the samples.
     """
-    model = classifier(tuple(z.shape[1:]), classes)
+    model = classifier(tuple(z.shape[1:]), classes).to(z.device)
     epochs = chosen.task_epochs if epochs is None else epochs
     fit(model, z, y, draw=draw, epochs=epochs, batch=chosen.batch_size, lr=chosen.lr)
     return model

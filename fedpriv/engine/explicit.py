@@ -115,7 +115,7 @@ class Explicit:
         if (counts != counts[0]).any():
             return _picked(self.lines, self.which), None
         order = self.which.argsort(stable=True)
-        sorted_already = torch.equal(order, torch.arange(len(order)))
+        sorted_already = torch.equal(order, torch.arange(len(order), device=order.device))
         return _picked(self.lines, sets), None if sorted_already else order
 
 

@@ -8,6 +8,8 @@ import sys
 import torch
 from torch import Tensor, nn
 
+from fedpriv import device
+
 log = logging.getLogger(__name__)
 
 _COPIES_OF_WEIGHTS = 6  # observed, found, their product, the direction and its folded form
@@ -28,7 +30,7 @@ def bytes_per_victim(
     hooks = [module.register_forward_hook(measure) for module in model.modules()]
     try:
         with torch.no_grad():
-            model(torch.zeros(2, *shape))
+            model(torch.zeros(2, *shape, device=device.of(model)))
     finally:
         for hook in hooks:
             hook.remove()

@@ -53,14 +53,17 @@ def _check(
     shape: tuple[int, ...],
     several: bool,
 ) -> None:
-    """Unknown unless explicit passes give the gradients that autograd gives; once per structure.
+    """Unknown unless explicit passes give the gradients that autograd gives.
 
+    It is found out once per structure and kind of device.
     It compares in double precision, so that a wrong rule is far above rounding and a right one far
     below, and the gradient as a whole, because single elements of it may be almost zero.
     """
     rules = tuple((type(line.rule).__name__, line.reads, line.deep) for line in lines)
     sizes = tuple((name, value.shape[several:]) for name, value in weights.items())
-    kind = (type(model).__module__, type(model).__qualname__, repr(model), shape, rules, sizes)
+    where = next((value.device.type for value in weights.values()), "")
+    name = type(model).__module__, type(model).__qualname__, repr(model)
+    kind = (name, shape, rules, sizes, where)
     if kind not in _checked:
         first = [
             {name: (value[0] if several else value).double() for name, value in state.items()}

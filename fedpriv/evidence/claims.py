@@ -127,7 +127,7 @@ class Claim:
             for f in fields(self)
             if f.name not in tensors and f.name not in ("found", "places")
         }
-        arrays: dict[str, Any] = {name: value.numpy() for name, value in tensors.items()}
+        arrays: dict[str, Any] = {name: value.cpu().numpy() for name, value in tensors.items()}
         with whole(Path(path)) as beside, beside.open("wb") as file:
             np.savez_compressed(
                 file, **arrays, facts=np.array(json.dumps({"kind": self.kind, **facts}))
@@ -176,7 +176,9 @@ class Reconstruction(Claim):
             return x
         if not self.mean:
             return x.clamp(0, 1)
-        mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (self.mean, self.std))
+        mean, std = (
+            torch.tensor(values, device=x.device).view(-1, 1, 1) for values in (self.mean, self.std)
+        )
         return (x * std + mean).clamp(0, 1)
 
     def pairs(self, truth: Truth) -> tuple[Tensor, Tensor]:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import grad
 
+from fedpriv import device
 from fedpriv.engine.explicit import Explicit
 from fedpriv.engine.gradients import (
     Gradients,
@@ -53,6 +54,11 @@ class Victims:
         return len(self.names)
 
     @property
+    def device(self) -> torch.device:
+        """Where all of their tensors are."""
+        return next(iter(self.delta.values())).device
+
+    @property
     def slots(self) -> int:
         """How many samples of each victim its update can depend on."""
         return slots_of(self.facts)
@@ -64,8 +70,11 @@ class Victims:
         return mean_gradient(self.facts, delta, self.weights)
 
     def that_fit(self, gigabytes: float) -> int:
-        """How many victims, restarts counted, one evaluation may hold; never less than one."""
-        return rows_that_fit(gigabytes, self.bytes_each())
+        """How many victims, restarts counted, one evaluation may hold; never less than one.
+
+        `gigabytes` are for the CPU; an accelerator has room for what its memory still takes.
+        """
+        return rows_that_fit(device.room(self.device, gigabytes), self.bytes_each())
 
     def bytes_each(self) -> int:
         """An upper estimate of what one victim takes during an evaluation."""
@@ -153,7 +162,8 @@ def stack(observations: Sequence[Observation], fast: bool = True) -> Victims:
             )
     which = sets_of(observations)
     shared = max(which) == 0
-    client = as_trained(model, first.mode)
+    where = next((value.device for value in first.sent.values()), device.CPU)
+    client = as_trained(model, first.mode).to(where)
     check_runs(first, client)
     params = [key for key, _ in client.named_parameters()]
     buffers = [key for key, value in client.named_buffers() if value.is_floating_point()]
@@ -183,7 +193,7 @@ def stack(observations: Sequence[Observation], fast: bool = True) -> Victims:
     weights, buffer = (
         {key: value[firsts] for key, value in state.items()} for state in (weights, buffer)
     )
-    engine = explicit_engine(client, weights, buffer, shape, torch.tensor(which))
+    engine = explicit_engine(client, weights, buffer, shape, torch.tensor(which, device=where))
     return replace(victims, engine=engine)
 
 
@@ -220,7 +230,7 @@ def check_runs(seen: Observation, client: nn.Module) -> None:
     kind = type(client).__name__
     try:
         with torch.no_grad():
-            shape = tuple(client(torch.zeros(2, *seen.input_shape)).shape)
+            shape = tuple(client(torch.zeros(2, *seen.input_shape, device=device.of(client))).shape)
     except (RuntimeError, ValueError, IndexError, AttributeError) as error:
         raise BadObservation(
             f"{kind} does not take inputs of the recorded shape {seen.input_shape}: {error}."

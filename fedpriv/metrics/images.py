@@ -56,4 +56,4 @@ def ssim(guess: Tensor, truth: Tensor) -> Tensor:
         structural_similarity(a.numpy(), b.numpy(), win_size=window, channel_axis=0, data_range=1.0)
         for a, b in pairs
     ]
-    return torch.tensor(values, dtype=torch.double)
+    return torch.tensor(values, dtype=torch.double, device=guess.device)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from fedpriv.device import moved
 from fedpriv.metrics.metric import Metric, pictures
 from fedpriv.registry import imported
 
@@ -56,11 +57,11 @@ def stages_of(model: nn.Sequential) -> Features:
 
 def feature_distance(guess: Tensor, truth: Tensor, features: Features) -> Tensor:
     """Sum over layers of the mean squared difference of unit-length feature vectors, (N,)."""
-    total = torch.zeros(len(guess), dtype=torch.double)
+    total = torch.zeros(len(guess), dtype=torch.double, device=guess.device)
     with torch.no_grad():
         for a, b in zip(features(guess.float()), features(truth.float()), strict=True):
             gap = normalize(a, dim=1) - normalize(b, dim=1)
-            total += gap.square().sum(dim=1).mean(dim=(1, 2)).double().cpu()
+            total += gap.square().sum(dim=1).mean(dim=(1, 2)).double()
     return total
 
 
@@ -72,12 +73,12 @@ def perceptual(network: str = "") -> Metric:
             filters of a fixed seed.
     """
     given: Features | None = imported(network, "network") if network else None
-    made: dict[int, Features] = {}
+    made: dict[tuple[int, torch.device], Features] = {}
 
     def compare(guess: Tensor, truth: Tensor) -> Tensor:
-        channels = guess.shape[1]
-        if channels not in made:
-            made[channels] = given or RandomFeatures(channels)
-        return feature_distance(guess.cpu(), truth.cpu(), made[channels])
+        key = guess.shape[1], guess.device
+        if key not in made:
+            made[key] = moved(given, guess.device) or RandomFeatures(key[0]).to(guess.device)
+        return feature_distance(guess, truth, made[key])
 
     return Metric(compare, leaks="low", said="feature distance", fits=pictures)

@@ -93,7 +93,7 @@ class Scorer:
             scores.append(float(accuracy_score(self._channels_last, x)))
         return scores
 
-    def on(self, device: str) -> "Scorer":
+    def on(self, device: str | torch.device) -> "Scorer":
         """The same on another device."""
         return replace(
             self,

@@ -139,22 +139,6 @@ def loaded(model: nn.Module, state: Mapping[str, Tensor]) -> nn.Module:
     return model
 
 
-def device_of(name: str) -> torch.device:
-    """`auto` is CUDA when present, the CPU otherwise; BadOption for a device that is not there."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.zeros(1, device=device).sum().item()  # which `meta` cannot
-        return device
-    except (RuntimeError, AssertionError, ValueError, NotImplementedError) as error:
-        why = str(error).partition("\n")[0]
-        raise BadOption(
-            f"federation.device: '{name}' is no device of this machine ({why}). Give 'auto', "
-            "'cpu' or, with a GPU, 'cuda:0'."
-        ) from error
-
-
 def seed_everything(seed: int) -> None:
     """Layers such as dropout draw from the global generators only.
 

@@ -191,7 +191,7 @@ class Federation:
     timeout: float | None = None
     backend: Literal["auto", "inline", "ray"] = "auto"
     cpus_per_client: float = 1.0
-    gpus_per_client: float = 0.0
+    gpus_per_client: float | Literal["auto"] = 0.0  # auto: as many clients as a GPU has room for
     device: str = "auto"
     secagg: bool = False
 
@@ -201,7 +201,8 @@ class Federation:
         between("federation.fraction", self.fraction, 0, 1)
         at_least("federation.min-clients", self.min_clients, 1)
         between("federation.cpus-per-client", self.cpus_per_client, 0, 4096)
-        at_least("federation.gpus-per-client", self.gpus_per_client, 0)
+        if self.gpus_per_client != "auto":
+            at_least("federation.gpus-per-client", self.gpus_per_client, 0)
         if self.min_clients > self.clients:
             raise BadOption(
                 f"federation.min-clients is {self.min_clients} but there are only "

@@ -12,6 +12,7 @@ from fedpriv.attacks.catalogue import ATTACKS
 from fedpriv.attacks.inversion.attack import GradientInversion, victims_of
 from fedpriv.attacks.inversion.matching import by_replay
 from fedpriv.attacks.inversion.race import least_evaluations, race
+from fedpriv.device import moved
 from fedpriv.errors import BadData
 from fedpriv.progress import Progress, go_on
 from fedpriv.scenario import Scenario
@@ -226,7 +227,7 @@ def ranked(
         return Raced([], order)
     public, _ = test_samples(scenario)
     found = race(
-        victims_of(recording.updates[:1]),
+        victims_of(moved(recording.updates[:1], recording.device)),
         {name: racing[name] for name in order},
         evaluations=evaluations,
         controls=CONTROLS,

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedpriv.attacks.inversion.recipes import inversion
+from fedpriv.device import moved
 from fedpriv.evidence.victims import slots_of
 from fedpriv.scenario import Scenario
 from fedpriv.simulations.audit.battery import Method, built, searches, shortened, work_of
@@ -30,7 +31,7 @@ def calibrated(recording: Recording) -> Rate:
 
     They replay the client's local steps, which is the slowest way of searching.
     """
-    seen = recording.updates[:1]
+    seen = moved(recording.updates[:1], recording.device)
     samples = slots_of(seen[0])
 
     def took(steps: int) -> float:

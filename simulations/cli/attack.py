@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fedpriv.simulations.cli.options import AsJson, FailIf
+from fedpriv.simulations.cli.options import AsJson, Device, FailIf
 from fedpriv.simulations.cli.tables import finite
 from fedpriv.simulations.cli.terminal import err, out
 
@@ -41,6 +41,7 @@ def attack(
         int | None,
         typer.Option(help="At most so many updates, over all rounds together. Default: all."),
     ] = None,
+    device: Device = None,
     fail_if: FailIf = None,
     as_json: AsJson = False,
 ) -> None:
@@ -54,7 +55,7 @@ def attack(
     from fedpriv.simulations.stopping import stoppable
 
     gates = gates_of({}, fail_if or [])
-    recording, place = opened(observations, model, settings or [])
+    recording, place = opened(observations, model, settings or [], device)
     kept = truths_in(truth) if truth else place.truth_of  # the run's own, wherever claims go
     chosen = attacks_named(names or ["dlg"], options or [], victims)
     place = RunFolder(folder) if folder else place

@@ -18,6 +18,10 @@ RayAddress = Annotated[
 InsecureRay = Annotated[
     bool, typer.Option("--insecure-ray", help="Join a Ray cluster that asks for no token.")
 ]
+Device = Annotated[
+    str | None,
+    typer.Option(help="Where to compute: auto (a GPU if there is one), cpu, cuda, cuda:1."),
+]
 FailIf = Annotated[
     list[str] | None, typer.Option(help="Exit with 1 if a score is beyond a bound: 'psnr>20'.")
 ]

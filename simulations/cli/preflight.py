@@ -35,16 +35,18 @@ def preflight(
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Say whether an attack can work here, and if not, which condition fails."""
+    from fedpriv.device import moved
     from fedpriv.simulations.judging.findings import examined, findings_of
     from fedpriv.simulations.judging.planting import controlled
     from fedpriv.simulations.judging.recordings import opened, truths_in
     from fedpriv.simulations.stopping import stoppable
 
     recording, place = opened(observations, model, settings or [])
-    results = examined(recording.updates, truths_in(truth) if truth else place.truth_of)
+    kept = truths_in(truth) if truth else place.truth_of
+    results = examined(recording.updates, kept, recording.device)
     found = None
     if control:
-        first = recording.updates[0]
+        first = moved(recording.updates[0], recording.device)
         chosen = name or ("fedavg-replay" if first.local_steps > 1 else "quick")
         with stoppable() as progress:
             found = controlled(first, chosen, progress)

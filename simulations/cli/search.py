@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from fedpriv.simulations.cli.options import AsJson, InsecureRay, RayAddress
+from fedpriv.simulations.cli.options import AsJson, Device, InsecureRay, RayAddress
 from fedpriv.simulations.cli.terminal import err, out
 from fedpriv.simulations.cli.values import within, writable
 
@@ -78,6 +78,7 @@ def search(
     workers: Annotated[int, typer.Option(help="Processes on this machine.", min=1)] = 1,
     ray_address: RayAddress = None,
     insecure_ray: InsecureRay = False,
+    device: Device = None,
     gpus_per_worker: Annotated[
         float, typer.Option(help="GPUs of each worker; a fraction shares one.")
     ] = 0.0,
@@ -134,6 +135,7 @@ def search(
             ray_address=ray_address,
             insecure_ray=insecure_ray,
             gpus_per_worker=gpus_per_worker,
+            device=device or "auto",
             policies=chosen,
             on_stage=shown.begin,
             on_done=shown.advance,

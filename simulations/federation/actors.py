@@ -16,6 +16,7 @@ from fedpriv.errors import BadOption, WorkFailed
 from fedpriv.flower import RayBackend
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import training_samples
+from fedpriv.simulations.federation.gpus import gpus_per_client, take_given
 from fedpriv.simulations.federation.ray_life import check_alive, first_ready, is_lost
 
 
@@ -24,7 +25,8 @@ def own_app() -> ClientApp:
 
 
 def warm(threads: int, scenario: str) -> None:
-    """Done once in every actor: threads set, data read, so that no message pays for it."""
+    """Done once in every actor: device and threads set, data read; no message pays for it."""
+    take_given()
     torch.set_num_threads(threads)
     training_samples(Scenario.of({"scenario": scenario}))
 
@@ -36,7 +38,7 @@ class ActorBackend(RayBackend):
         federation = scenario.federation
         resources: Any = {
             "num_cpus": federation.cpus_per_client,
-            "num_gpus": federation.gpus_per_client,
+            "num_gpus": gpus_per_client(scenario),
         }
         super().__init__({"client_resources": resources})
         threads = max(1, math.floor(federation.cpus_per_client))

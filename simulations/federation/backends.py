@@ -80,7 +80,7 @@ def chosen(scenario: Scenario, ray_address: str | None) -> tuple[str, str]:
         return "inline", f"{federation.strategy} has one client at a time"
     if ray_address:
         return "ray", "a cluster was named"
-    if federation.gpus_per_client > 0 and torch.cuda.is_available():
+    if federation.gpus_per_client != 0 and torch.cuda.is_available():
         return "ray", "clients share GPUs"
     workers = int((os.cpu_count() or 1) / federation.cpus_per_client)
     seconds = work_seconds(scenario)

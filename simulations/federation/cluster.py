@@ -28,11 +28,15 @@ LONGEST = 40  # characters of a folder in which the names of Ray's sockets fit i
 
 @contextmanager
 def cluster(
-    address: str | None = None, cpus: int | None = None, insecure: bool = False
+    address: str | None = None,
+    cpus: int | None = None,
+    insecure: bool = False,
+    gpus: int | None = None,
 ) -> Iterator[None]:
     """Ray while the block runs, joined at `address` or started here.
 
-    A Ray that was there before stays.
+    A Ray that was there before stays. `gpus` are logical ones for a machine without any; None
+    counts those of the machine.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -53,7 +57,7 @@ def cluster(
             stack.enter_context(fresh_token())
             folder = stack.enter_context(private_folder())
             with own_sigterm():
-                why_lost = started(folder, cpus)
+                why_lost = started(folder, cpus, gpus)
         import ray
         from ray._private import auto_init_hook
 
@@ -115,7 +119,7 @@ def joined(address: str, insecure: bool) -> Callable[[], str]:
     return elsewhere(found)
 
 
-def started(folder: Path, cpus: int | None) -> Callable[[], str]:
+def started(folder: Path, cpus: int | None, gpus: int | None = None) -> Callable[[], str]:
     """Start Ray on this machine; what tells whether it is still there."""
     import ray
 
@@ -124,6 +128,7 @@ def started(folder: Path, cpus: int | None) -> Callable[[], str]:
             ray.init(
                 address="local",
                 num_cpus=cpus or os.cpu_count(),
+                num_gpus=gpus,
                 include_dashboard=False,
                 object_store_memory=OBJECT_STORE,
                 _temp_dir=str(folder),

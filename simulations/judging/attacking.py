@@ -15,6 +15,7 @@ import torch
 from fedpriv.attacks.catalogue import ATTACKS
 from fedpriv.attacks.inference.series import Series
 from fedpriv.codes.parties import settings
+from fedpriv.device import CPU, Known, moved
 from fedpriv.errors import BadInput, BadObservation, FedprivError
 from fedpriv.evidence.claims import Claim, Reconstruction, claims_in
 from fedpriv.evidence.folder import Evidence
@@ -50,6 +51,12 @@ class Recording:
     rounds: int
     scenario: Scenario | None = None
     about: Mapping[str, Any] = field(default_factory=dict)  # columns of every score
+    device: torch.device = CPU  # where attacks work; evidence and claims are on the CPU
+
+    @cached_property
+    def given(self) -> Known:
+        """What attackers were given besides the evidence, moved once for all of them."""
+        return {}
 
     @cached_property
     def seen_together(self) -> dict[tuple[str, ...], Series]:
@@ -63,7 +70,7 @@ class Recording:
             last = updates[-1].round
             known = folder.model_file.exists() and folder.last_round()["round"] == last
             final = folder.checkpoint_state() if known else None
-            self.seen_together[names] = Series(tuple(updates), final)
+            self.seen_together[names] = moved(Series(tuple(updates), final), self.device)
         return self.seen_together[names]
 
     @property
@@ -177,7 +184,8 @@ def claimed(
     except BadInput as error:  # there is nothing to ask about, for example
         return [Failure(label, (), str(error))]
     options = {**given.options, **attack.options}
-    method = ATTACKS.build(attack.name, options, **given.objects)
+    objects = moved(given.objects, recording.device, recording.given)
+    method = ATTACKS.build(attack.name, options, **objects)
     before = folder.attacked(label, attack.options)
     failures: list[Failure] = []
     chosen = recording.chosen(attack)
@@ -219,9 +227,10 @@ def claimed(
 def attacked(
     method: Any, work: Work, recording: Recording, folder: RunFolder, label: str, progress: Progress
 ) -> list[Claim]:
-    """One call of an attack, its claims saved."""
+    """One call of an attack on the recording's device, its claims saved."""
     started = time.perf_counter()
-    made = claims_in(named(method(work.evidence, progress), work.names))
+    found = method(moved(work.evidence, recording.device), progress)
+    made = claims_in(moved(named(found, work.names), CPU))
     took = (time.perf_counter() - started) / max(1, len(made))
     if recording.scenario is not None and any(claim.places is not None for claim in made):
         made = [replace(sampled(claim, recording.scenario), seconds=took) for claim in made]

@@ -7,7 +7,10 @@ attack without a result are "left out" (it has nothing to do here) and "failed".
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
+
 from fedpriv.attacks.preflight import Preflight, preflight_all
+from fedpriv.device import CPU, moved
 from fedpriv.evidence.observation import Observation
 from fedpriv.evidence.truth import Truth
 from fedpriv.report.reading import FAILED
@@ -17,14 +20,16 @@ LEFT_OUT = "left out"  # the severity of an attack that has nothing to do here
 
 
 def examined(
-    observations: Sequence[Observation], truth_of: Callable[[str], Truth | None]
+    observations: Sequence[Observation],
+    truth_of: Callable[[str], Truth | None],
+    device: torch.device = CPU,
 ) -> list[Preflight]:
-    """Every update examined, with the samples behind it where a client kept them."""
+    """Every update examined on `device`, with the samples behind it where a client kept them."""
     truths = {seen.name: truth_of(seen.name) for seen in observations}
     known = {
         name: (truth.trained, truth.y) for name, truth in truths.items() if truth and truth.samples
     }
-    return preflight_all(observations, known)
+    return preflight_all(*moved((observations, known), device))
 
 
 def findings_of(results: Sequence[Preflight]) -> list[Finding]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from fedpriv.catalogue import METRICS
+from fedpriv.device import CPU
 from fedpriv.evidence.claims import Claim, Public
 from fedpriv.evidence.truth import Truth
 from fedpriv.lock import alone
@@ -113,7 +114,9 @@ def judged(
     if scored_only:
         kept = [seen for seen in recording.evidence if known(seen.name) is not None]
         recording = replace(recording, evidence=kept)
-    findings = findings_of(examined(recording.updates, known)) if recording.updates else []
+    findings = []
+    if recording.updates:
+        findings = findings_of(examined(recording.updates, known, recording.device))
     if recording.updates and asks(wanted):  # attackers read candidates from the folder
         findings += in_the_way(folder, scenario, known)
     todo = []
@@ -158,7 +161,7 @@ def scored_claims(
     `public` are samples for blind guesses where the recording has no scenario to take them from.
     """
     found, told = Judged(), Told(progress)
-    judge = judge_of(recording.scenario, attacks, metrics, public)
+    judge = judge_of(recording.scenario, attacks, metrics, public, recording.device)
     known = truth_of or folder.truth_of
     labels: dict[str, Attack] = {}
     for attack, label in (turns or in_order(attacks))(recording, found):
@@ -184,6 +187,7 @@ def judge_of(
     attacks: Sequence[Attack],
     metrics: Iterable[str] = (),
     public: Public | None = None,
+    device: torch.device = CPU,
 ) -> Judge:
     """A judge who computes the catalogue's metrics, those of [gate], and `metrics`.
 
@@ -196,7 +200,7 @@ def judge_of(
     gate = scenario.gate if scenario is not None else ()
     names = dict.fromkeys((*METRICS, *gate, *metrics))
     built = {name: METRICS.build(name) for name in names}
-    return Judge(scenario, faces, metrics=built, own=public)
+    return Judge(scenario, faces, metrics=built, own=public, device=device)
 
 
 def scores_of(

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from fedpriv.catalogue import MODELS
+from fedpriv.device import device_of
 from fedpriv.errors import BadFolder, BadObservation, BadOption
 from fedpriv.evidence.folder import Evidence, load_folder
 from fedpriv.evidence.naming import fitted_to
@@ -30,9 +31,12 @@ SIZES = (28, 32, 48, 64, 96, 128, 160, 224, 256, 299)  # of images, tried when n
 SETTABLE = set(FACTS) - {"round", "node"}
 
 
-def of_run(folder: RunFolder, facts: Mapping[str, Any] | None = None) -> Recording:
-    """What the server of a run saw."""
+def of_run(
+    folder: RunFolder, facts: Mapping[str, Any] | None = None, device: str | None = None
+) -> Recording:
+    """What the server of a run saw, attacked on `device`, or on that of the run."""
     scenario = folder.scenario()
+    where = device_of(device or scenario.federation.device)
     about = {
         "run": folder.path.name,
         "plugins": " + ".join(map(spelled, scenario.plugins)) or "none",
@@ -40,14 +44,17 @@ def of_run(folder: RunFolder, facts: Mapping[str, Any] | None = None) -> Recordi
     good = good_evidence(folder.observations)
     if any(isinstance(seen, Observation) for seen in good):
         good = bound_to(good, model_of(scenario), facts or {})
-    return Recording(good, scenario.federation.rounds, scenario, about)
+    return Recording(good, scenario.federation.rounds, scenario, about, where)
 
 
-def of_stranger(folder: Path, model: nn.Module, facts: Mapping[str, Any]) -> Recording:
+def of_stranger(
+    folder: Path, model: nn.Module, facts: Mapping[str, Any], device: str | None = None
+) -> Recording:
     """What somebody else's app recorded."""
+    where = device_of(device or "auto")
     ready = bound_to(good_evidence(folder), model, facts)
     about = {"run": folder.name, "plugins": "unknown"}
-    return Recording(ready, max(seen.round for seen in ready), None, about)
+    return Recording(ready, max(seen.round for seen in ready), None, about, where)
 
 
 def good_evidence(folder: Path) -> list[Evidence]:
@@ -164,12 +171,14 @@ def run_folder_of(path: Path) -> RunFolder | None:
     return None
 
 
-def opened(path: Path, model: str | None, settings: Sequence[str]) -> tuple[Recording, RunFolder]:
+def opened(
+    path: Path, model: str | None, settings: Sequence[str], device: str | None = None
+) -> tuple[Recording, RunFolder]:
     """The recording at `path`, and the folder that its claims go into."""
     facts = facts_from(settings)
     run = run_folder_of(path)
     if run is not None and model is None:
-        return of_run(run, facts), run
+        return of_run(run, facts, device), run
     if model is None:
         raise BadOption(
             f"'{path}' is not part of a run folder: say which model its clients train, "
@@ -179,7 +188,7 @@ def opened(path: Path, model: str | None, settings: Sequence[str]) -> tuple[Reco
     shape = facts.get("input_shape") or (first.input_shape if first else ())
     classes = facts.get("classes") or (first.classes if first else None)
     found = built_model(model, shape, classes)
-    return of_stranger(path, found, facts), RunFolder(path.parent)
+    return of_stranger(path, found, facts, device), RunFolder(path.parent)
 
 
 def truths_in(path: Path, since: float = 0.0) -> Callable[[str], Truth | None]:

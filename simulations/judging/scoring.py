@@ -11,6 +11,7 @@ from torch import Tensor
 from fedpriv.catalogue import METRICS
 from fedpriv.codes.parties import columns_of, is_vertical, labels_of
 from fedpriv.columns import BLIND
+from fedpriv.device import CPU, moved
 from fedpriv.errors import BadInput
 from fedpriv.evidence.claims import Claim, Features, Public, Reconstruction, Views
 from fedpriv.evidence.truth import Truth
@@ -39,7 +40,7 @@ class Judge:
     A stranger's recording has no scenario; it has a blind guess where `own` are public samples of
     the same kind. `faces` gives identity features of pictures in [0, 1], where an attack of the
     scenario is about faces. `recogniser` says whether somebody would recognise a reconstruction;
-    only audits ask it.
+    only audits ask it. Metrics are computed on `device`; claims and truths are on the CPU.
     """
 
     scenario: Scenario | None = None
@@ -49,6 +50,7 @@ class Judge:
         default_factory=lambda: {name: METRICS.build(name) for name in METRICS}
     )
     own: Public | None = None
+    device: torch.device = CPU
 
     @cached_property
     def groups(self) -> dict[str, slice]:
@@ -147,7 +149,7 @@ class Judge:
         found = {}
         for name, metric in self.metrics.items():
             if metric.of in views and metric.fits(views[metric.of][1]):
-                value = metric(*views[metric.of])
+                value = metric(*moved(views[metric.of], self.device)).cpu()
                 found[name] = value.expand(count) if len(value) == 1 else value
         return found
 

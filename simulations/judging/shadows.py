@@ -22,6 +22,7 @@ from fedpriv.attacks.inference.references import STATISTICS, References
 from fedpriv.attacks.inference.series import Series
 from fedpriv.data.dataset import Dataset
 from fedpriv.data.npz import write_npz
+from fedpriv.device import CPU, Known, moved
 from fedpriv.errors import BadInput
 from fedpriv.evidence.candidates import Candidates
 from fedpriv.evidence.claims import Public
@@ -52,6 +53,14 @@ class ShadowFederations:
     def place(self) -> Path:
         return self.folder.path / "shadows"
 
+    def moved_to(self, device: torch.device) -> "ShadowFederations":
+        """The same: its samples stay on the CPU, and its answers go where the series is."""
+        return self
+
+    @cached_property
+    def moved_before(self) -> Known:
+        return {}
+
     def __call__(
         self, count: int, statistic: str, seen: Series, progress: Progress = go_on
     ) -> tuple[Candidates, References]:
@@ -66,7 +75,9 @@ class ShadowFederations:
                 self.train(number, count, inside[number], about, seen)
             with np.load(self.file(count, number), allow_pickle=False) as file:
                 values.append(torch.from_numpy(file[statistic]))
-        return about, References(torch.stack(values), inside[: len(values)])
+        references = References(torch.stack(values), inside[: len(values)])
+        there = moved(about, seen.device, self.moved_before)  # one object, as in `asked`
+        return there, moved(references, seen.device)
 
     def file(self, count: int, number: int) -> Path:
         return self.place / f"{number}-of-{count}.npz"
@@ -111,12 +122,13 @@ class ShadowFederations:
         )
         scenario = shadow_of(self.scenario, data, number, len(seen.rounds))
         place.start(scenario, SEEDED)
-        place.save_model(first_model(seen), {"round": 0})
+        place.save_model(moved(first_model(seen), CPU), {"round": 0})
         simulate(scenario, place, PlainLines(Console(quiet=True)), resume=True)
         recording = of_run(place)
         series = recording.series(recording.updates, place)
+        there = moved(about, series.device)
         found: dict[str, Any] = {
-            name: score(series, about).double().numpy() for name, score in STATISTICS.items()
+            name: score(series, there).double().cpu().numpy() for name, score in STATISTICS.items()
         }
         with whole(self.file(count, number)) as beside, beside.open("wb") as file:
             np.savez(file, **found)

@@ -13,6 +13,7 @@ from torch import nn
 
 from fedpriv.catalogue import DATASETS
 from fedpriv.data.dataset import Dataset
+from fedpriv.device import device_of
 from fedpriv.errors import BadOption
 from fedpriv.lock import alone
 from fedpriv.policies.journal import Journal, Task
@@ -32,6 +33,7 @@ from fedpriv.policies.search import (
 from fedpriv.progress import Progress, go_on
 from fedpriv.report.search_figures import draw, draw_curves
 from fedpriv.simulations.federation.cluster import cluster
+from fedpriv.simulations.federation.gpus import take_given
 from fedpriv.simulations.federation.ray_life import LOOK, check_alive
 from fedpriv.simulations.search.subject import (
     Subject,
@@ -57,7 +59,8 @@ def on_ray(
     class Worker:
         def __init__(self, scorer: Scorer) -> None:
             torch.set_num_threads(1)
-            self.scorer = scorer.on("cuda") if gpus else scorer
+            take_given()
+            self.scorer = scorer.on(device_of("auto"))
 
         def done(self, task: Task) -> tuple[Task, list[float]]:
             return done(self.scorer, task)
@@ -128,6 +131,7 @@ def search_policies(
     ray_address: str | None = None,
     insecure_ray: bool = False,
     gpus_per_worker: float = 0.0,
+    device: str = "auto",
     policies: Sequence[Policy] = (),
     on_stage: Stage = lambda what, count: None,
     on_done: Callable[[], None] = lambda: None,
@@ -135,7 +139,8 @@ def search_policies(
 ) -> PolicySet:
     """Search, or go on with the search whose files are there; `policies.json` and its figure.
 
-    `policies` are judged instead of random candidates. Interrupted when `progress` says stop.
+    `policies` are judged instead of random candidates. `device` is that of a search without Ray.
+    Interrupted when `progress` says stop.
     """
     started, places = time.monotonic(), Places(out)
     data = DATASETS.build(subject.data, {}, root=subject.root)
@@ -177,7 +182,7 @@ def search_policies(
         with on_ray(scorer, ray_address, limit, gpus_per_worker, insecure_ray) as spread:
             found = judged(spread)
     else:
-        found = judged(in_this_process(scorer))
+        found = judged(in_this_process(scorer.on(device_of(device))))
     ended = time.monotonic()
     result = PolicySet(
         policies=found.kept,

@@ -15,6 +15,7 @@ from fedpriv.scenario import Scenario
 from fedpriv.scenario.sections import spelled
 from fedpriv.simulations.checks import check_exposed
 from fedpriv.simulations.federation.cluster import cluster
+from fedpriv.simulations.federation.gpus import gpus_per_client, take_given
 from fedpriv.simulations.federation.ray_life import check_alive
 from fedpriv.simulations.judging.gate import check_gates
 from fedpriv.simulations.stopping import UntilFile
@@ -167,7 +168,8 @@ def carry_out(
     with cluster(ray_address, workers, insecure_ray):
         import ray
 
-        task = ray.remote(num_cpus=1, max_retries=1)(_after)
+        share = gpus_per_client(plan.scenario)
+        task = ray.remote(num_cpus=1, num_gpus=share, max_retries=1)(_after)
         running: dict[Any, tuple[str, int]] = {}
         trained: dict[str, Any] = {}
         for setting in plan.trainings:
@@ -222,7 +224,8 @@ def carry_out(
 
 
 def _after(waits: Any, folder: SweepFolder, names: Sequence[str], work: Any, *given: Any) -> None:
-    """As `guarded`, once what it waits for is there."""
+    """As `guarded` on the device that Ray gave, once what it waits for is there."""
+    take_given()
     guarded(folder, names, work, *given)
 
 

@@ -1,0 +1,81 @@
+"""Attacks and rounds of plugins, short, on a device of choice; and what each computed where."""
+
+import inspect
+from dataclasses import replace
+
+from torch import nn
+from worlds import CODES, UPDATES
+
+from fedpriv.attacks.catalogue import ATTACKS
+from fedpriv.clients.catalogue import row_of as plugin_row
+from fedpriv.metrics.perceptual import RandomFeatures
+from fedpriv.progress import go_on
+from fedpriv.scenario import merged
+from fedpriv.scenario.sections import Attack
+from fedpriv.simulations.judging import attacking
+from fedpriv.simulations.judging.conditions import row_of
+from fedpriv.simulations.judging.recordings import of_run
+
+FEW_EPOCHS = {"representation": {"encoder-epochs": 1, "decoder-epochs": 1, "task-epochs": 1}}
+# Options that make an attack short, given to those that have them.
+SHORT = {
+    "steps": 2,
+    "finish": 1,
+    "polish": 2,
+    "controls": 1,
+    "joint_steps": 1,
+    "upstream_steps": 1,
+    "restarts": 2,
+    "candidates": 1,
+    "pilot": 0.5,
+    "attribute": "label",
+}
+
+
+class Flat(nn.Module):
+    """Stands for a network of faces, which needs data that tests do not have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = RandomFeatures(1, width=2)
+
+    def forward(self, x):
+        return self.inner(x)[-1].flatten(1)
+
+
+def options_of(name):
+    taken = inspect.signature(row_of(name).build).parameters
+    given = {key: value for key, value in SHORT.items() if key in taken}
+    if row_of(name).whole:
+        given.pop("candidates", None)  # an object there, a number elsewhere
+    return given
+
+
+def claims_on(device, name, folder):
+    """The claims of one attack on what a folder recorded."""
+    recording = replace(of_run(folder), device=device)
+    attack = Attack(name=name, victims=2, options=options_of(name))
+    label = f"{name} on {device.type}"
+    if "faces" in row_of(name).needs:
+        method = ATTACKS.build(name, {}, network=Flat().to(device))
+        chosen = recording.chosen(attack)
+        for work in attacking.works(recording, chosen, False, folder):
+            attacking.attacked(method, work, recording, folder, label, go_on)
+    else:
+        failures = attacking.claimed(recording, attack, label, folder)
+        assert failures == [], failures[0].why
+    return list(folder.claims(label))
+
+
+def round_of(name, options, run, device):
+    tables = merged(CODES, FEW_EPOCHS) if "codes" in plugin_row(name).protects else UPDATES
+    plugin = {"name": name, **options}
+    tables = merged(tables, {"federation": {"clients": 2, "rounds": 1}})
+    return run(tables | {"plugins": [plugin]}, device).checkpoint_state()
+
+
+def network(*, norm: bool = False) -> nn.Sequential:
+    middle = [nn.GroupNorm(2, 4)] if norm else []
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3, padding=1), *middle, nn.ReLU(), nn.Flatten(), nn.Linear(256, 5)
+    )
