@@ -43,8 +43,8 @@ class Repair(nn.Module):
         self.coarse = nn.Sequential(layer(2 * width, 2 * width), layer(2 * width, 2 * width))
         self.joined = layer(3 * width, width)
         self.change = nn.Conv2d(width, channels, 3, padding=1)
-        nn.init.zeros_(self.change.weight)
-        nn.init.zeros_(self.change.bias)
+        for value in self.change.parameters():
+            nn.init.zeros_(value)
 
     def forward(self, x: Tensor) -> Tensor:
         fine = self.fine(x - 0.5)
