@@ -106,10 +106,6 @@ def of_numbers(gates: Sequence[Gate], rows: Iterable[Row]) -> list[str]:
     return found
 
 
-def of_missing(missing: Sequence[dict[str, Any]], required: Sequence[str]) -> list[str]:
-    """Attacks on required cells that failed, were cut short or were left out."""
-    return [
-        f"{one['attack']} in {one['cell']}: {one['why']}"
-        for one in missing
-        if one["cell"] in required
-    ]
+def of_missing(missing: Sequence[dict[str, Any]]) -> list[str]:
+    """Required attacks that failed, were cut short or were left out."""
+    return [f"{one['attack']} in {one['cell']}: {one['why']}" for one in missing]

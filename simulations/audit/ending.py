@@ -4,6 +4,7 @@ import math
 import time
 from typing import Any
 
+from fedpriv.catalogue import METRICS
 from fedpriv.report.page import write_report
 from fedpriv.simulations.audit import doubts as doubting
 from fedpriv.simulations.audit.conclusion import (
@@ -26,7 +27,9 @@ from fedpriv.simulations.audit.ladder import (
 from fedpriv.simulations.audit.malicious import promised
 from fedpriv.simulations.audit.stage import Found
 from fedpriv.simulations.audit.state import Audit
+from fedpriv.simulations.dp.card import written_card
 from fedpriv.simulations.judging.deciding import decided
+from fedpriv.simulations.judging.inferred import JUDGES
 from fedpriv.simulations.judging.outcome import Outcome, Word, overall
 from fedpriv.tables import Row
 
@@ -44,15 +47,14 @@ def concluded(work: Audit) -> dict[str, Any]:
         *work.series.rows,
         *(work.malicious.rows if guarded else ()),
     ]
-    required = list(work.own.attacks) or ["round-1-batch-own"]
     reasons = [
         *(["the audit was interrupted"] if work.told.stopped else []),
         *doubting.of_training(work.scenario, rounds),
         *doubting.of_knowledge(work.scenario, own),
-        *doubting.of_missing(work.own.missing, [*required, *(m["cell"] for m in work.own.missing)]),
+        *doubting.of_missing(work.own.missing),
         *doubting.of_scores(work.scenario, work.gates, configured, work.own.absent, own),
         *of_fairness(work.gates, work.own.rows, work.own.controls),
-        *(f"{one['attack']} on {one['cell']}: {one['why']}" for one in work.series.missing),
+        *(doubting.of_missing(work.series.missing) if about_series(work) else ()),
         *(doubts_about(work.malicious, work) if guarded else ()),
     ]
     questions = decided(work.gates, configured)
@@ -103,6 +105,7 @@ def concluded(work: Audit) -> dict[str, Any]:
             "used": round((time.time() - work.clock.started) / 60, 2),
         },
         "interrupted": work.told.stopped,
+        "dp-card": written_card(work.folder),
         "folder": str(work.folder.path),
     }
     work.folder.write_gates(found["gates"])
@@ -110,6 +113,12 @@ def concluded(work: Audit) -> dict[str, Any]:
     work.folder.write_verdict(found)
     found["report"] = str(write_report([work.folder.path]))
     return found
+
+
+def about_series(work: Audit) -> bool:
+    """Whether members, owners and class shares are asked about; gates may ask for others."""
+    asked = {METRICS.build(gate.metric).of for gate in work.gates}
+    return not work.gates or bool(asked & set(JUDGES))
 
 
 def covered(work: Audit, configured: list[Row]) -> list[Line]:

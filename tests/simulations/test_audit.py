@@ -1,6 +1,8 @@
 """An audit judges the federation that was configured: it leaks, holds, or is undecided."""
 
 import json
+import os
+import subprocess
 import sys
 from dataclasses import replace
 from functools import partial
@@ -146,6 +148,46 @@ def test_two_workers_on_ray_find_the_same(bare, tmp_path):
     place = tmp_path / "ray"
     found = audit(from_tables(BARE), RunFolder(place), work=WORK, fail_if=PSNR, workers=2)
     assert found["outcome"] == "leaks" and found["questions"] == bare.found["questions"]
+    assert_same_scores(place, bare.place)
+
+
+CLUSTER = """
+import json, sys
+from pathlib import Path
+from ray.cluster_utils import Cluster
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+cluster.add_node(num_cpus=1)
+cluster.wait_for_nodes(timeout=300)
+from fedpriv.runfolder import RunFolder
+from fedpriv.scenario import Scenario
+from fedpriv.simulations.audit import audit
+scenario, place, work = Scenario.of({"scenario": sys.argv[1]}), Path(sys.argv[2]), int(sys.argv[3])
+audit(scenario, RunFolder(place), work=work, fail_if=["psnr>20"], ray_address=cluster.address)
+import ray
+ray.init(address=cluster.address, log_to_driver=False)
+print(json.dumps({"nodes": sum(node["Alive"] for node in ray.nodes())}))
+ray.shutdown()
+cluster.shutdown()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+@pytest.mark.timeout(1200)
+def test_a_cluster_of_two_nodes_ends_in_the_same_verdict(bare, tmp_path):
+    """In a process of its own: a cluster started here must not meet the other tests' Ray."""
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "3" * 64, "RAY_USAGE_STATS_ENABLED": "0"}
+    place = tmp_path / "A"
+    given = [from_tables(BARE).text(), str(place), str(WORK)]
+    done = subprocess.run(
+        [sys.executable, "-c", CLUSTER, *given],
+        capture_output=True, text=True, timeout=1100, env={**os.environ, **token, "PYTHONPATH": ""},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert json.loads(done.stdout.strip().splitlines()[-1])["nodes"] == 2
+    found = RunFolder(place).verdict()
+    assert found["outcome"] == bare.found["outcome"]
+    assert found["questions"] == bare.found["questions"] and found["races"] == bare.found["races"]
     assert_same_scores(place, bare.place)
 
 

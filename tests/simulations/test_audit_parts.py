@@ -175,9 +175,9 @@ def test_a_plugin_that_nobody_knows_is_a_doubt(monkeypatch):
     assert doubts.of_knowledge(noisy) == ["no attack knows the plugin 'noise'"]
 
 
-def test_only_required_cells_make_doubts():
-    missing = [{"cell": name, "attack": "dlg", "why": "cut short"} for name in ("own", "other")]
-    assert doubts.of_missing(missing, ["own"]) == ["dlg in own: cut short"]
+def test_what_is_missing_is_doubted():
+    missing = [{"cell": "own", "attack": "dlg", "why": "cut short"}]
+    assert doubts.of_missing(missing) == ["dlg in own: cut short"]
 
 
 def test_none_of_two_is_said_with_its_interval():
