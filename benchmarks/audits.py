@@ -36,6 +36,7 @@ from fedpriv.scenario import Scenario, from_tables, merged
 from fedpriv.scenario.binding import parameters
 from fedpriv.simulations.audit import audit
 from fedpriv.simulations.audit.battery import Method, built, fitting, racers
+from fedpriv.simulations.judging.conditions import row_of as attack_row
 from fedpriv.simulations.judging.outcome import outcomes, overall
 from fedpriv.simulations.judging.recordings import of_run
 from fedpriv.tables import rows_in
@@ -122,7 +123,7 @@ def singles(scenario: Scenario, folder: RunFolder, seconds: float) -> Iterator[B
     truths = {one.name: folder.truth_of(one.name) for one in seen}
     direct = [Method(name) for name in fitting(scenario)]
     for method in {one.label: one for one in (*direct, *racers(scenario))}.values():
-        if ATTACKS[method.name].claims != "sample":  # type: ignore[attr-defined]
+        if attack_row(method.name).claims != "sample":
             continue
         found = timed(method, scenario, seen, truths, seconds * len(seen))
         if found is not None:

@@ -50,15 +50,14 @@ def put_together(clients: RunFolder, folder: RunFolder, many: int) -> None:
 def mean_of(seen: Sequence[Observation], node: int) -> Observation:
     """The mean that FedAvg makes of some updates, as one client's update on everybody's samples."""
     examples = [one.num_examples for one in seen]
-    received = {
-        key: sum(
+    received = {}
+    for key, first in seen[0].received.items():
+        parts = [
             one.received[key].double() * (count / sum(examples))
             for one, count in zip(seen, examples, strict=True)
-        ).to(first.dtype)  # type: ignore[union-attr]
-        if first.is_floating_point()
-        else first
-        for key, first in seen[0].received.items()
-    }
+        ]
+        mean = torch.stack(parts).sum(dim=0).to(first.dtype)
+        received[key] = mean if first.is_floating_point() else first
     batch = seen[0].batch_size * len(seen)
     return replace(
         seen[0], received=received, batch_size=batch, num_examples=sum(examples), node=node
