@@ -54,8 +54,8 @@ def threat_of(row: AttackRow, sums: bool = False) -> str:
 def seen_by(row: AttackRow, sums: bool) -> str:
     """What an attacker sees: one message or all rounds, a client's own or a sum."""
     if row.sees == "update":
-        one = "sum of updates" if sums else "update"
-        return f"the {one}s of all rounds" if row.whole else f"one {one}"
+        one, many = ("sum of updates", "sums of updates") if sums else ("update", "updates")
+        return f"the {many} of all rounds" if row.whole else f"one {one}"
     return "the models of all rounds" if row.sees == "models" else plural(row.sees)
 
 
