@@ -49,9 +49,9 @@ class ShadowFederations:
     candidates: Candidates
     own: Public
 
-    @property
-    def place(self) -> Path:
-        return self.folder.path / "shadows"
+    def place(self, seen: Series) -> Path:
+        """Shadows have as many rounds as were seen: others are of no use."""
+        return self.folder.path / "shadows" / f"rounds-{len(seen.rounds)}"
 
     def moved_to(self, device: torch.device) -> "ShadowFederations":
         """The same: its samples stay on the CPU, and its answers go where the series is."""
@@ -71,16 +71,14 @@ class ShadowFederations:
         for number in range(count):
             if number > 1 and not told(number / count, math.nan):
                 break
-            if not self.file(count, number).exists():
-                self.train(number, count, inside[number], about, seen)
-            with np.load(self.file(count, number), allow_pickle=False) as file:
+            kept = self.place(seen) / f"{number}-of-{count}.npz"
+            if not kept.exists():
+                self.train(number, kept, inside[number], about, seen)
+            with np.load(kept, allow_pickle=False) as file:
                 values.append(torch.from_numpy(file[statistic]))
         references = References(torch.stack(values), inside[: len(values)])
         there = moved(about, seen.device, self.moved_before)  # one object, as in `asked`
         return there, moved(references, seen.device)
-
-    def file(self, count: int, number: int) -> Path:
-        return self.place / f"{number}-of-{count}.npz"
 
     def split(self) -> tuple[Public, Public]:
         """The attacker's samples: the population to compare with, and those to train on."""
@@ -105,7 +103,7 @@ class ShadowFederations:
         )
 
     def train(
-        self, number: int, count: int, inside: Tensor, about: Candidates, seen: Series
+        self, number: int, kept: Path, inside: Tensor, about: Candidates, seen: Series
     ) -> None:
         """Train one shadow, note all statistics, and keep nothing else of it."""
         from fedpriv.simulations.federation.contexts import SEEDED
@@ -113,13 +111,11 @@ class ShadowFederations:
         from fedpriv.simulations.federation.run import simulate
         from fedpriv.simulations.judging.recordings import of_run
 
-        log.info("shadow federation %d of %d", number + 1, count)
-        place = RunFolder(self.place / f"{number}-of-{count}")
+        log.info("shadow federation %s", kept.stem)
+        place = RunFolder(kept.with_suffix(""))
         shutil.rmtree(place.path, ignore_errors=True)
         sizes = sizes_of(seen, self.scenario.federation.clients, len(self.own.y))
-        data = write_npz(
-            self.place / f"{number}-of-{count}-data.npz", self.data(number, inside, sizes)
-        )
+        data = write_npz(kept.with_name(f"{kept.stem}-data.npz"), self.data(number, inside, sizes))
         scenario = shadow_of(self.scenario, data, number, len(seen.rounds))
         place.start(scenario, SEEDED)
         place.save_model(moved(first_model(seen), CPU), {"round": 0})
@@ -130,7 +126,7 @@ class ShadowFederations:
         found: dict[str, Any] = {
             name: score(series, there).double().cpu().numpy() for name, score in STATISTICS.items()
         }
-        with whole(self.file(count, number)) as beside, beside.open("wb") as file:
+        with whole(kept) as beside, beside.open("wb") as file:
             np.savez(file, **found)
         shutil.rmtree(place.path)
         data.unlink()
