@@ -12,7 +12,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.special import log_ndtr
+from torch.special import ndtr
 
 from fedpriv.attacks.inference.series import Series
 from fedpriv.errors import BadObservation
@@ -46,19 +46,19 @@ def difference(products: Tensor, squares: Tensor, scale: Tensor) -> Tensor:
 
 
 def against_others(signal: Tensor, suspect: Tensor) -> Tensor:
-    """(M,) Σ over rounds of log Φ((own − mean of others) / spread of others) (FedMIA eq. 5).
+    """(M,) the mean over rounds of Φ((own − mean of others) / spread of others) (FedMIA eq. 5).
 
     signal: (R, K, M); suspect: (M,) places of clients. What the other clients' updates say of a
-    candidate is the world in which the suspect did not train on it. FedMIA averages Φ; its
-    logarithm keeps apart what Φ rounds to 1.
+    candidate is the world in which the suspect did not train on it.
     """
+    signal = signal.double()
     own = at(signal, suspect)
     others = signal.clone()
     others.scatter_(1, suspect.expand(len(signal), 1, -1), torch.nan)
     count = others.isfinite().sum(1)
     mean = others.nansum(1) / count
     spread = ((others - mean.unsqueeze(1)).square().nansum(1) / count).sqrt()
-    return mean_over(-log_ndtr(-(own - mean) / spread.clamp_min(TINY)), count > 1)
+    return mean_over(ndtr((own - mean) / spread.clamp_min(TINY)), count > 1)
 
 
 def at(signal: Tensor, suspect: Tensor) -> Tensor:

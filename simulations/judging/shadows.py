@@ -8,6 +8,7 @@ among its suspect's samples in half of the shadows; the attacker's own samples f
 import logging
 import math
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -23,7 +24,7 @@ from fedpriv.attacks.inference.series import Series
 from fedpriv.data.dataset import Dataset
 from fedpriv.data.npz import write_npz
 from fedpriv.device import CPU, Known, moved
-from fedpriv.errors import BadInput
+from fedpriv.errors import BadInput, BadObservation
 from fedpriv.evidence.candidates import Candidates
 from fedpriv.evidence.claims import Public
 from fedpriv.files import whole
@@ -33,7 +34,6 @@ from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario, from_tables
 from fedpriv.scenario.built import dataset_of
 from fedpriv.simulations.judging.held import own_samples
-from fedpriv.state import State
 
 log = logging.getLogger(__name__)
 POPULATION = 300  # of the attacker's samples that no shadow trains on, at most a quarter of them
@@ -49,9 +49,10 @@ class ShadowFederations:
     candidates: Candidates
     own: Public
 
-    @property
-    def place(self) -> Path:
-        return self.folder.path / "shadows"
+    def place(self, seen: Series) -> Path:
+        """Shadows have the rounds that were seen: those of other rounds are of no use."""
+        name = f"rounds-{seen.rounds[0]}-{seen.rounds[-1]}-{len(seen.rounds)}"
+        return self.folder.path / "shadows" / name
 
     def moved_to(self, device: torch.device) -> "ShadowFederations":
         """The same: its samples stay on the CPU, and its answers go where the series is."""
@@ -69,18 +70,22 @@ class ShadowFederations:
         inside = halves(count, len(self.candidates), self.scenario.seed)
         told, values = Told(progress), []
         for number in range(count):
-            if number > 1 and not told(number / count, math.nan):
+            if not told(number / count, math.nan):
                 break
-            if not self.file(count, number).exists():
-                self.train(number, count, inside[number], about, seen)
-            with np.load(self.file(count, number), allow_pickle=False) as file:
+            kept = self.place(seen) / f"{number}-of-{count}.npz"
+            if not kept.exists():
+                self.train(number, kept, inside[number], about, seen, told)
+            if told.stopped:
+                break
+            with np.load(kept, allow_pickle=False) as file:
                 values.append(torch.from_numpy(file[statistic]))
+        if len(values) < 2:
+            raise BadObservation(
+                f"{len(values)} shadow federations were trained before the end; two are needed."
+            )
         references = References(torch.stack(values), inside[: len(values)])
         there = moved(about, seen.device, self.moved_before)  # one object, as in `asked`
         return there, moved(references, seen.device)
-
-    def file(self, count: int, number: int) -> Path:
-        return self.place / f"{number}-of-{count}.npz"
 
     def split(self) -> tuple[Public, Public]:
         """The attacker's samples: the population to compare with, and those to train on."""
@@ -105,35 +110,48 @@ class ShadowFederations:
         )
 
     def train(
-        self, number: int, count: int, inside: Tensor, about: Candidates, seen: Series
+        self,
+        number: int,
+        kept: Path,
+        inside: Tensor,
+        about: Candidates,
+        seen: Series,
+        told: Told,
     ) -> None:
-        """Train one shadow, note all statistics, and keep nothing else of it."""
+        """Train one shadow, note all statistics, and keep nothing else of it.
+
+        One that was told to stop is thrown away.
+        """
         from fedpriv.simulations.federation.contexts import SEEDED
         from fedpriv.simulations.federation.progress import PlainLines
         from fedpriv.simulations.federation.run import simulate
-        from fedpriv.simulations.judging.recordings import of_run
 
-        log.info("shadow federation %d of %d", number + 1, count)
-        place = RunFolder(self.place / f"{number}-of-{count}")
+        log.info("shadow federation %s", kept.stem)
+        place = RunFolder(kept.with_suffix(""))
         shutil.rmtree(place.path, ignore_errors=True)
         sizes = sizes_of(seen, self.scenario.federation.clients, len(self.own.y))
-        data = write_npz(
-            self.place / f"{number}-of-{count}-data.npz", self.data(number, inside, sizes)
-        )
-        scenario = shadow_of(self.scenario, data, number, len(seen.rounds))
+        data = write_npz(kept.with_name(f"{kept.stem}-data.npz"), self.data(number, inside, sizes))
+        scenario = shadow_of(self.scenario, data, number, seen.rounds)
         place.start(scenario, SEEDED)
-        place.save_model(moved(first_model(seen), CPU), {"round": 0})
-        simulate(scenario, place, PlainLines(Console(quiet=True)), resume=True)
+        place.save_model(moved(seen.models()[0], CPU), {"round": seen.rounds[0] - 1})
+        simulate(scenario, place, PlainLines(Console(quiet=True)), resume=True, progress=told)
+        if not told.stopped:
+            self.note(kept, place, about)
+        shutil.rmtree(place.path)
+        data.unlink()
+
+    def note(self, kept: Path, place: RunFolder, about: Candidates) -> None:
+        """Write down every statistic of a shadow that was trained."""
+        from fedpriv.simulations.judging.recordings import of_run
+
         recording = of_run(place)
         series = recording.series(recording.updates, place)
         there = moved(about, series.device)
         found: dict[str, Any] = {
             name: score(series, there).double().cpu().numpy() for name, score in STATISTICS.items()
         }
-        with whole(self.file(count, number)) as beside, beside.open("wb") as file:
+        with whole(kept) as beside, beside.open("wb") as file:
             np.savez(file, **found)
-        shutil.rmtree(place.path)
-        data.unlink()
 
     def data(self, number: int, inside: Tensor, sizes: list[int]) -> Dataset:
         """What the clients of one shadow have: their candidates that are in, and own samples."""
@@ -184,12 +202,11 @@ def sizes_of(seen: Series, clients: int, own: int) -> list[int]:
     return [size if size > 1 else usual for size in sizes]
 
 
-def first_model(seen: Series) -> State:
-    return seen.models()[0]
+def shadow_of(scenario: Scenario, data: Path, number: int, rounds: Sequence[int]) -> Scenario:
+    """The scenario of a shadow: other data and randomness, and everything else the same.
 
-
-def shadow_of(scenario: Scenario, data: Path, number: int, rounds: int) -> Scenario:
-    """The scenario of a shadow: other data and randomness, and everything else the same."""
+    It starts from the first public model that was seen, and the same rounds are recorded.
+    """
     tables = {key: value for key, value in scenario.plain().items() if key not in UNUSED}
     tables["name"] = f"shadow-{number}"
     tables["seed"] = seed_of(scenario.seed, "shadow", number) % 2**31
@@ -198,9 +215,9 @@ def shadow_of(scenario: Scenario, data: Path, number: int, rounds: int) -> Scena
         "partition": "natural",
         "options": {"path": str(data.resolve())},
     }
-    tables["federation"] = {**tables["federation"], "rounds": rounds}
+    tables["federation"] = {**tables["federation"], "rounds": rounds[-1]}
     tables["keep-truth"] = False
-    tables["attacks"] = [{"name": "member-loss"}]
+    tables["attacks"] = [{"name": "member-loss", "rounds": list(rounds)}]
     return from_tables(tables)
 
 

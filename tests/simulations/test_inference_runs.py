@@ -1,5 +1,7 @@
 """Whole federations and who was in them: over-fitted, shuffled, under dp, in sums."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from rich.console import Console
@@ -13,6 +15,7 @@ from fedpriv.simulations.federation.progress import PlainLines
 from fedpriv.simulations.federation.run import simulate
 from fedpriv.simulations.judging.conditions import row_of, why_not
 from fedpriv.simulations.judging.judge import judged
+from fedpriv.simulations.judging.shadows import shadow_of
 
 # Patterns of ten classes under strong noise: a model learns the noise by heart.
 OVERFITTED = {
@@ -100,6 +103,14 @@ def test_members_are_found_in_sums_too(tmp_path):
     assert max(figures(each, member).auc for each in scores.values()) > 0.7
 
 
+def test_shadows_have_the_rounds_that_were_seen():
+    scenario = from_tables(OVERFITTED)
+    shadow = shadow_of(scenario, Path("own.npz"), 0, [10, 20, 30])
+    assert shadow.federation.rounds == 30
+    assert shadow.attacks[0].rounds == (10, 20, 30)
+    assert shadow.data.partition == "natural" and shadow.seed != scenario.seed
+
+
 def test_shadow_federations_beat_the_loss_alone(tmp_path):
     names = ["member-loss", "lira", "lira-offline", "lira-pooled", "rmia", "member-calibrated"]
     tables = merged(OVERFITTED, {"federation": {"rounds": 6}, "inference": {"candidates": 400}})
@@ -107,5 +118,7 @@ def test_shadow_federations_beat_the_loss_alone(tmp_path):
     found = {name: figures(each, member).auc for name, each in scores.items()}
     assert found["lira-pooled"] > found["member-loss"]
     assert min(found.values()) > 0.5
-    kept = sorted(path.name for path in (tmp_path / "shadows" / "shadows").iterdir())
+    kept = sorted(
+        path.name for path in (tmp_path / "shadows" / "shadows" / "rounds-1-6-6").iterdir()
+    )
     assert kept == [f"{number}-of-4.npz" for number in range(4)]  # trained once, for all attacks
