@@ -19,7 +19,7 @@ import pandas as pd
 
 from fedpriv.report.page import write_report
 
-BROWSER = Path(__file__).parents[1] / "tests" / "browser" / "conftest.py"
+BROWSER = Path(__file__).parents[1] / "tests" / "helpers" / "browsing.py"
 WATCH = """
 new MutationObserver((_, self) => {
   if (!document.querySelector('.chart svg path')) return;

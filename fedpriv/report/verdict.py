@@ -72,6 +72,9 @@ def verdict_of_runs(runs: list[Run], scores: pd.DataFrame, whats: Sequence[Measu
         leak += f" {' '.join(doubts)} What they did not find decides nothing."
     if others is not None and (plain := summary(others, what)):
         leak += f" Without a defence the worst was {what.shown(plain.worst)}."
+        if not plain.over:  # attackers who fail on bare clients have not tried the defence
+            doubts.append("weak attacks")
+            leak += " These attacks fail there too, so that they decide nothing about a defence."
     light = worst_of([*lights, "grey"] if doubts else lights)
     return Verdict(light, (leak, _attackers(runs, judged, what), _cost(runs)))
 

@@ -92,6 +92,15 @@ def test_runs_side_by_side_give_the_price_of_the_defence(make_run):
     assert "Without a defence the worst was 30.0" in text
 
 
+@pytest.mark.parametrize(("bare", "light"), [(30.0, "green"), (14.0, "grey")])
+def test_attacks_that_fail_on_bare_clients_decide_nothing(make_run, bare, light):
+    plugins = [{"name": "pruning", "fraction": 0.05}]
+    defended = make_run("pruned", psnr=12.0, clients=29, plugins=plugins)
+    text = page_of(read_material([make_run("plain", psnr=bare).path, defended.path]))
+    assert f'class="verdict {light}"' in text
+    assert ("decide nothing about a defence" in text) == (light == "grey")
+
+
 def test_only_the_same_federation_says_what_a_defence_cost(make_run):
     other = make_run("other", federation={"rounds": 30})
     defended = make_run("pruned", plugins=[{"name": "pruning", "fraction": 0.05}])
