@@ -4,15 +4,14 @@ import json
 import shlex
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fedpriv.clients.keeping import labels_in
-from fedpriv.errors import FedprivError
+from fedpriv.errors import BadObservation, FedprivError
 from fedpriv.evidence.claims import Public
 from fedpriv.evidence.naming import fitted_to
-from fedpriv.evidence.observation import Observation
+from fedpriv.evidence.observation import Observation, check_finite
 from fedpriv.files import write_text
 from fedpriv.report.page import write_report
 from fedpriv.runfolder import RunFolder
@@ -116,7 +115,18 @@ def usable(watched: Watched, clients: int) -> tuple[list[Observation], list[str]
     if seen[0].loss != "cross-entropy" or "loss" in seen[0].unknown:
         named = " and ".join(sorted(notes.losses)) or "unknown"
         return [], [f"its loss ({named}) is not supported yet: attacks know cross-entropy"]
-    return [fitted_to(one, model).on(model) for one in seen], []
+    good = [one for one in seen if finite(one)]
+    reasons = [f"{len(seen) - len(good)} updates hold NaN or infinity"] if good != seen else []
+    return [fitted_to(one, model).on(model) for one in good], reasons
+
+
+def finite(seen: Observation) -> bool:
+    """Whether neither side holds NaN or an infinity, as after a client diverged."""
+    try:
+        check_finite(seen)
+    except BadObservation:
+        return False
+    return True
 
 
 def public_of(watched: Watched, evidence: list[Observation]) -> Public | None:
@@ -234,7 +244,7 @@ def tell(text: str) -> None:
 
 def main(path: str) -> int:
     """Judge the app of a job file; 0, or the code of an error that is written beside it."""
-    job = replace(Job(**json.loads(Path(path).read_text("utf-8"))))
+    job = Job(**json.loads(Path(path).read_text("utf-8")))
     try:
         judge(job)
     except FedprivError as error:
