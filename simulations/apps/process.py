@@ -4,15 +4,14 @@ import json
 import shlex
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fedpriv.clients.keeping import labels_in
-from fedpriv.errors import FedprivError
+from fedpriv.errors import BadObservation, FedprivError
 from fedpriv.evidence.claims import Public
 from fedpriv.evidence.naming import fitted_to
-from fedpriv.evidence.observation import Observation
+from fedpriv.evidence.observation import Observation, check_finite
 from fedpriv.files import write_text
 from fedpriv.report.page import write_report
 from fedpriv.runfolder import RunFolder
@@ -29,6 +28,7 @@ from fedpriv.simulations.apps.suspects import evaluated, make_suspects, why_no_c
 from fedpriv.simulations.apps.watching import Watched, sums_of
 from fedpriv.simulations.federation.run import deliberate_threads
 from fedpriv.simulations.judging.findings import examined, findings_of
+from fedpriv.simulations.judging.sums import join_truths
 from fedpriv.simulations.stopping import stoppable
 
 TRAINING = 0.5  # the part of the time that the app itself may take
@@ -63,15 +63,18 @@ def judge(job: Job) -> dict[str, Any]:
             f"{len(watched.evidence)} updates seen"
         )
         start(folder, source.name, job.clients, watched.rounds)
-        evidence, reasons = usable(watched)
+        evidence, reasons = usable(watched, job.clients)
         for seen in evidence:
             seen.save(folder.observations)
+        if watched.summed:
+            join_truths(folder, job.clients)
         public = public_of(watched, evidence)
         why_not_asked = why_no_candidates(public, watched.notes, watched.eyes)
         if not evidence:
             attempts = Tried()
         else:
-            reasons += asked_about(folder, watched, public, why_not_asked)
+            last = max(seen.round for seen in evidence)
+            reasons += asked_about(folder, last, job.clients, public, why_not_asked)
             ends = started + seconds
             attempts = tried(
                 evidence,
@@ -99,9 +102,9 @@ def judge(job: Job) -> dict[str, Any]:
     return verdict
 
 
-def usable(watched: Watched) -> tuple[list[Observation], list[str]]:
+def usable(watched: Watched, clients: int) -> tuple[list[Observation], list[str]]:
     """The updates bound to the app's model, and why there are none."""
-    seen = sums_of(watched) if watched.summed else watched.evidence
+    seen = sums_of(watched, clients) if watched.summed else watched.evidence
     if not seen:
         return [], ["no round's sum was seen twice" if watched.summed else "no update was seen"]
     notes = next((one for one in watched.notes if one.x), watched.notes[0])
@@ -112,7 +115,18 @@ def usable(watched: Watched) -> tuple[list[Observation], list[str]]:
     if seen[0].loss != "cross-entropy" or "loss" in seen[0].unknown:
         named = " and ".join(sorted(notes.losses)) or "unknown"
         return [], [f"its loss ({named}) is not supported yet: attacks know cross-entropy"]
-    return [fitted_to(one, model).on(model) for one in seen], []
+    good = [one for one in seen if finite(one)]
+    reasons = [f"{len(seen) - len(good)} updates hold NaN or infinity"] if good != seen else []
+    return [fitted_to(one, model).on(model) for one in good], reasons
+
+
+def finite(seen: Observation) -> bool:
+    """Whether neither side holds NaN or an infinity, as after a client diverged."""
+    try:
+        check_finite(seen)
+    except BadObservation:
+        return False
+    return True
 
 
 def public_of(watched: Watched, evidence: list[Observation]) -> Public | None:
@@ -120,13 +134,15 @@ def public_of(watched: Watched, evidence: list[Observation]) -> Public | None:
     return evaluated(watched.eyes, watched.numbers, tuple(shape))
 
 
-def asked_about(folder: RunFolder, watched: Watched, public: Public | None, why: str) -> list[str]:
+def asked_about(
+    folder: RunFolder, last: int, clients: int, public: Public | None, why: str
+) -> list[str]:
     """Candidates in the folder, or why membership is not asked about."""
     if why or public is None:
         return [f"membership was not tested: {why}"]
-    last = max(int(path.stem.partition("-")[0]) for path in folder.truth.glob("*.npz"))
     found = [folder.truth_of(path.stem) for path in sorted(folder.truth.glob(f"{last}-*.npz"))]
     truths = [one for one in found if one is not None and (one.y >= 0).all()]
+    truths = [one for one in truths if one.node < clients]  # the number after them is a sum's
     if not make_suspects(folder, truths, public):
         return ["membership was not tested: too few samples have labels that can be matched"]
     return []
@@ -228,7 +244,7 @@ def tell(text: str) -> None:
 
 def main(path: str) -> int:
     """Judge the app of a job file; 0, or the code of an error that is written beside it."""
-    job = replace(Job(**json.loads(Path(path).read_text("utf-8"))))
+    job = Job(**json.loads(Path(path).read_text("utf-8")))
     try:
         judge(job)
     except FedprivError as error:

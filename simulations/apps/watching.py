@@ -1,10 +1,10 @@
 """A grid that shows every exchange of an app's server, whatever strategy or loop it has."""
 
-import itertools
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from fedpriv.state import State
 from fedpriv.wire import EXAMPLES, state_in
 
 FIRST_NODE = 2  # node 1 is the server
-SUM = "all"  # the client of an update that is the sum of all
+FIRST_WEIGHTS = {"get_parameters", "get_properties"}  # how older apps ask a client to begin
 
 
 class Enough(BaseException):
@@ -167,7 +167,7 @@ def round_asked(message: Message) -> int | None:
 
 
 def observed(
-    sent: State, received: State, facts: dict[str, Any], server_round: int, node: int | str
+    sent: State, received: State, facts: dict[str, Any], server_round: int, node: int
 ) -> Observation:
     """An observation with these facts; all others are unknown."""
     unknown = tuple(n for n in FACTS if n not in facts and n not in ("round", "node"))
@@ -204,7 +204,9 @@ def weights_in(sent: RecordDict, reply: RecordDict) -> tuple[State, State] | Non
 def check_weights(messages: Sequence[Message], replies: Sequence[Message]) -> None:
     """NotSupported where clients answer with arrays although no weights were sent to them."""
     asked = {one.metadata.message_type for one in messages}
-    if any(one.content.array_records for one in messages if one.has_content()):
+    if asked & FIRST_WEIGHTS or any(
+        one.content.array_records for one in messages if one.has_content()
+    ):
         return
     if any(one.has_content() and one.content.array_records for one in replies):
         raise Stopped(
@@ -224,18 +226,24 @@ class Stopped(Enough):
         self.why = why
 
 
-def sums_of(watched: Watched) -> list[Observation]:
-    """Under secure aggregation a server sees the sum: one public model and the next."""
+def sums_of(watched: Watched, node: int) -> list[Observation]:
+    """Under secure aggregation a server sees the sum: one public model and the next.
+
+    It is an update of all the samples of the round's clients, under the name of `node`.
+    """
     rounds = sorted(watched.public)
-    found = []
-    for number, following in itertools.pairwise(rounds):
-        sent, received = watched.public[number], watched.public[following]
-        if sent.keys() == received.keys() and watched.notes:
-            notes = watched.notes[0]
-            facts = facts_told(notes, watched.notes, None, watched.eyes)
-            facts.pop("local_steps", None)
-            found.append(observed(sent, received, facts, number, SUM))
-    return found
+    if not watched.notes:
+        return []
+    each = max(1, len(watched.notes) // max(1, len(watched.rounds)))
+    facts = facts_told(watched.notes[0], watched.notes, None, watched.eyes)
+    for name in ("batch_size", "num_examples"):
+        if name in facts:
+            facts[name] *= each
+    return [
+        observed(watched.public[number], watched.public[following], facts, number, node)
+        for number, following in pairwise(rounds)
+        if watched.public[number].keys() == watched.public[following].keys()
+    ]
 
 
 def contexts_for(clients: int, run_config: dict[str, Any]) -> dict[int, Context]:
