@@ -175,20 +175,17 @@ def described(folder: type, root: Path) -> dict[str, str]:
 
 def commands() -> str:
     """Every command with its arguments and options, from the Typer application."""
-    import typer
-
     from fedpriv.errors import EXIT_CODES
     from fedpriv.simulations import cli
 
-    cli.register()
     lines = ["# Commands", "", NOTE, ""]
     lines += ["Every command answers `--help`. Its exit code says how it ended.", ""]
     lines += [table(("exit code", "means"), EXIT_CODES.items()), ""]
     lines.append("A crossed gate wins over everything that is missing: then the code is 1.")
-    for name, one in sorted(below("fedpriv", typer.main.get_command(cli.app))):
+    for name, one in sorted(below("fedpriv", cli.command())):
         lines += ["", f"## {name}", "", (one.help or "").strip(), ""]
         rows = [
-            (option(parameter), code(default(parameter)), help_of(parameter, one))
+            (option(parameter), code(default(parameter)), " ".join((parameter.help or "").split()))
             for parameter in one.params
             if parameter.name not in GIVE_UP
         ]
@@ -204,14 +201,6 @@ def below(name: str, command: Any) -> Iterator[tuple[str, Any]]:
         yield name, command
     for word, one in inner.items():
         yield from below(f"{name} {word}", one)
-
-
-def help_of(parameter: Any, command: Any) -> str:
-    """What a command says of a parameter; click 8.5 drops what Typer says of arguments."""
-    annotations = inspect.get_annotations(inspect.unwrap(command.callback))
-    notes = getattr(annotations.get(parameter.name), "__metadata__", ())
-    said = [note.help for note in notes if getattr(note, "help", None)]
-    return " ".join((getattr(parameter, "help", None) or (said[0] if said else "")).split())
 
 
 def option(parameter: Any) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time `__getattr_
     from fedpriv.metrics.metric import Metric
     from fedpriv.registry import Entry
     from fedpriv.scenario import Scenario, read
-    from fedpriv.simulations.api import RunResult, attack, audit, load, run, sweep
+    from fedpriv.simulations.api import RunResult, SweepResult, attack, audit, load, run, sweep
     from fedpriv.strategies import Curious, Exchange, record_to
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "RunResult",
     "Scenario",
     "Shares",
+    "SweepResult",
     "Truth",
     "attack",
     "audit",
@@ -72,7 +73,15 @@ _HOMES = {
     "fedpriv.metrics.metric": ("Metric",),
     "fedpriv.registry": ("Entry",),
     "fedpriv.scenario": ("Scenario", "read"),
-    "fedpriv.simulations.api": ("RunResult", "attack", "audit", "load", "run", "sweep"),
+    "fedpriv.simulations.api": (
+        "RunResult",
+        "SweepResult",
+        "attack",
+        "audit",
+        "load",
+        "run",
+        "sweep",
+    ),
     "fedpriv.strategies": ("Curious", "Exchange", "record_to"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

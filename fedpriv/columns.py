@@ -29,7 +29,7 @@ TAIL = {
     "clean-norm": "norm of the update without the defence",
     "added-norm": "norm of what the defence added to it",
     "m": "log10(1 + clean-norm / added-norm), the abscissa of PPC curves (SPN fig. 5)",
-    "bound": "the smallest relative error that SPN theorem 2.2 promises for this update",
+    "bound": "by SPN theorem 2.2 the linear attack's relative error here is at most this",
     "score": "membership: the attack's score of this candidate; higher speaks for a member",
     "others": "membership: how many candidates are no members",
     "gap": "membership: accuracy on members minus accuracy on others, the overfitting of the model",

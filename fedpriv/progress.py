@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+TOLD = "fedpriv.told"  # the logger of what a command waits for
+
 Progress = Callable[[float, float], bool]  # part done in [0, 1], loss -> whether to go on
 
 

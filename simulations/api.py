@@ -21,6 +21,7 @@ from fedpriv.runfolder import RunFolder, new_folder
 from fedpriv.scenario import Scenario, from_tables, merged, parsed_setting, read
 from fedpriv.simulations.stopping import stoppable
 from fedpriv.simulations.variants import nested
+from fedpriv.sweepfolder import SweepFolder
 
 if TYPE_CHECKING:
     from torch import nn
@@ -88,6 +89,42 @@ class RunResult:
         return page_of(read_material([self.folder]))
 
 
+@dataclass(frozen=True)
+class SweepResult:
+    """A sweep that is on disk: its tables and its page.
+
+    Args:
+        folder: The sweep's folder. The result reads it anew each time it is asked.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from fedpriv import SweepResult
+        >>> SweepResult(Path("runs/grid")).report.name
+        'report.html'
+    """
+
+    folder: Path
+
+    @property
+    def results(self) -> pd.DataFrame:
+        """A row for every cell: defence, value, attack, batch size, seed."""
+        return SweepFolder(self.folder).results()
+
+    @property
+    def cap(self) -> pd.DataFrame:
+        """CAP of every defence against every attack, with its spread over seeds."""
+        return SweepFolder(self.folder).cap()
+
+    @property
+    def scores(self) -> pd.DataFrame:
+        """A row for every attacked sample."""
+        return SweepFolder(self.folder).scores()
+
+    @property
+    def report(self) -> Path:
+        return SweepFolder(self.folder).report_file
+
+
 def run(
     scenario: str | Scenario = "quickstart",
     *,
@@ -152,11 +189,11 @@ def check_whole(partial: bool, folder: Path) -> None:
         )
 
 
-def load(folder: Path | str) -> RunResult:
-    """The result of a run that is on disk already.
+def load(folder: Path | str) -> RunResult | SweepResult:
+    """The result of a run, an audit or a sweep that is on disk already.
 
     Args:
-        folder: A run folder, or the folder of an audit.
+        folder: A run folder, or the folder of an audit or a sweep.
 
     Example:
         >>> from fedpriv import load
@@ -164,6 +201,8 @@ def load(folder: Path | str) -> RunResult:
         Traceback (most recent call last):
         fedpriv.errors.BadFolder: 'runs/nowhere' is no folder; ...
     """
+    if SweepFolder(Path(folder)).exists():
+        return SweepResult(Path(folder))
     read_material([Path(folder)])
     return RunResult(Path(folder))
 
@@ -258,7 +297,6 @@ def sweep(
         fedpriv.errors.BadScenario: Scenario 'quickstart' has no [sweep]; ...
     """
     from fedpriv.simulations.sweep.sweep import sweep as swept
-    from fedpriv.sweepfolder import SweepFolder
 
     chosen = scenario_of(scenario, settings, profile)
     place = Path(out) if out is not None else new_folder(chosen.name).path

@@ -5,6 +5,7 @@ from typing import Any
 
 from fedpriv.errors import BadScenario
 from fedpriv.scenario import Scenario, from_tables, merged
+from fedpriv.scenario.binding import nearest
 
 OWN = ("attacks", "cells", "checkpoint", "observations", "starts", "training", "truth", "victims")
 
@@ -28,6 +29,17 @@ def variants_of(scenario: Scenario) -> Iterator[tuple[str, Scenario]]:
         if variant.plugins is not None:
             tables["plugins"] = list(variant.plugins)
         yield variant.name, from_tables({**tables, "name": f"{scenario.name}-{variant.name}"})
+
+
+def only(scenario: Scenario, name: str) -> Scenario:
+    """One of the scenario's variants as a scenario of its own."""
+    found = dict(variants_of(scenario)) if scenario.variants else {}
+    if name not in found:
+        raise BadScenario(
+            f"Scenario '{scenario.name}' has no variant '{name}'.{nearest(name, found)} It has: "
+            f"{', '.join(found) or 'none'}."
+        )
+    return found[name]
 
 
 def nested(settings: Mapping[str, Any]) -> dict[str, Any]:

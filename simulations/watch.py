@@ -6,12 +6,12 @@ clients' private state are never served.
 """
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse
 
 from fedpriv.errors import BadFolder, BadOption
@@ -57,8 +57,11 @@ def watch_app(path: Path, hosts: frozenset[str] = LOCAL) -> FastAPI:
         return HTMLResponse((files("fedpriv.simulations") / "watch.html").read_text("utf-8"))
 
     @app.get("/state")
-    def state() -> dict[str, Any]:
-        return {"folder": path.resolve().name, "runs": [state_of(run) for run in runs_in(path)]}
+    def state(after: Annotated[list[str], Query()] = []) -> dict[str, Any]:  # noqa: B006
+        """What is new: `after=name:5` has the first five rounds of that run already."""
+        have = dict(one.rpartition(":")[::2] for one in after)
+        runs = [newer(state_of(run), have) for run in runs_in(path)]
+        return {"folder": path.resolve().name, "runs": runs}
 
     @app.get("/picture/{name:path}")
     def picture(name: str) -> FileResponse:
@@ -110,6 +113,13 @@ def state_of(run: RunFolder) -> dict[str, Any]:
         "pictures": [name for name, _ in pictures(run)][:PICTURES],
         "observations": sum(1 for _ in run.observations.glob("*.safetensors")),
     }
+
+
+def newer(state: dict[str, Any], have: Mapping[str, str]) -> dict[str, Any]:
+    """The state without the rounds that somebody has; `before` is how many those are."""
+    count = have.get(state["name"], "")
+    known = int(count) if count.isdigit() and int(count) <= len(state["rounds"]) else 0
+    return {**state, "before": known, "rounds": state["rounds"][known:]}
 
 
 def pictures(run: RunFolder) -> Iterator[tuple[str, Path]]:

@@ -30,6 +30,7 @@ class PropertyRate:
         value: The class whose rate is asked for.
         clients: Shadow clients for each round.
         rounds: How many rounds to look at, from the first.
+        seed: Seed of everything that the attack draws.
     """
 
     own: Public

@@ -202,3 +202,22 @@ def critic(shape: tuple[int, ...], width: int = 16) -> nn.Module:
     with torch.no_grad():
         size = layers[0](torch.zeros(1, *shape)).numel()
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(size, 1))
+
+
+def module_coder(build: Callable[[], nn.Module], shape: tuple[int, ...]) -> Coder:
+    """A coder around somebody's encoder; the children of an nn.Sequential are its layers.
+
+    The decoder mirrors it with convolutions where codes are maps, and with linear layers elsewhere.
+    """
+
+    def encode() -> Stages:
+        module = build()
+        named = module.named_children() if isinstance(module, nn.Sequential) else ()
+        return dict(named) or {"code": module}
+
+    def decode(shapes: Sequence[tuple[int, ...]], width: int) -> nn.Module:
+        ends = [shapes[0], shapes[-1]]
+        maps = len(ends[1]) == len(ends[0]) and len(ends[0]) in (2, 3)
+        return conv_decoder(ends, width) if maps else dense_decoder(ends, width)
+
+    return Coder(shape, encode, decode)

@@ -1,14 +1,17 @@
 """What each party of a representation-sharing federation holds: rows or columns of one data set."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fedpriv.catalogue import AUTOENCODERS
-from fedpriv.codes.coders import Coder
+from fedpriv.codes.coders import Coder, module_coder
 from fedpriv.data.partition import vertical
 from fedpriv.errors import BadOption, BadScenario
+from fedpriv.registry import accepted
 from fedpriv.rng import generator
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import dataset_of, shares_of, test_samples, training_samples
@@ -119,6 +122,35 @@ def coder_of(scenario: Scenario, party: int = 0) -> Coder:
     shape = dataset_of(scenario).shape
     if is_vertical(scenario):
         shape = (len(columns_of(scenario, party)),)
-    coder = AUTOENCODERS.build(chosen.autoencoder, chosen.options, shape=shape)
+    coder = coder_named(chosen.autoencoder, chosen.options, shape)
     coder.checked(chosen.layer)
+    return coder
+
+
+def coder_named(name: str, options: Mapping[str, Any], shape: tuple[int, ...]) -> Coder:
+    """The autoencoder of a name: a Coder, or a plain module, which gets a decoder of its own.
+
+    One that takes `shape` is told the shape of a sample.
+    """
+    takes = accepted(AUTOENCODERS[name].build, ("shape",))
+    given = {"shape": shape} if takes else {}
+
+    def build() -> Any:
+        return AUTOENCODERS.build(name, options, **given)
+
+    built = build()
+    if isinstance(built, Coder):
+        return built
+    if not isinstance(built, nn.Module):
+        raise BadOption(
+            f"autoencoder '{name}' must give a torch.nn.Module from samples to codes, or a Coder; "
+            f"got {type(built).__name__}."
+        )
+    coder = module_coder(build, shape)
+    try:
+        coder.shapes()
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        raise BadOption(
+            f"autoencoder '{name}' cannot take samples of shape {shape}: {error}."
+        ) from error
     return coder

@@ -1,20 +1,41 @@
 """The `fedpriv` command: one file per command, no logic here."""
 
+import inspect
 import logging
 import os
 import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from fedpriv.errors import FedprivError
+from fedpriv.progress import TOLD
 from fedpriv.simulations.cli.terminal import err
 
 app = typer.Typer(
     name="fedpriv",
-    help="Find out how much private data leaks from what a federation shares.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",  # in Rich's own markup [sweep] would be a style
 )
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"fedpriv {version('fedpriv')}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Find out how much private data leaks from what a federation shares."""
 
 
 def register() -> None:
@@ -57,6 +78,27 @@ def register() -> None:
     app.add_typer(verify_dp.app, name="verify-dp")
 
 
+def command() -> Any:
+    """The whole command, with what is said of every argument."""
+    register()
+    found = typer.main.get_command(app)
+    waiting = [found]
+    while waiting:
+        one = waiting.pop()
+        waiting += getattr(one, "commands", {}).values()
+        for parameter in one.params:
+            if not getattr(parameter, "help", None):
+                parameter.help = _said(parameter, one)
+    return found
+
+
+def _said(parameter: Any, one: Any) -> str | None:
+    """What Typer was told of an argument, which click 8.5 drops."""
+    annotations = inspect.get_annotations(inspect.unwrap(one.callback)) if one.callback else {}
+    notes = getattr(annotations.get(parameter.name), "__metadata__", ())
+    return next((note.help for note in notes if getattr(note, "help", None)), None)
+
+
 def main() -> None:
     """Run a command; every expected failure is one message and its exit code."""
     for name, value in {
@@ -67,9 +109,12 @@ def main() -> None:
     }.items():
         os.environ.setdefault(name, value)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
-    register()
+    here = str(Path.cwd())  # where parts of one's own, my_parts:Name, are looked for last
+    sys.path.append(here)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), here)))
+    logging.getLogger(TOLD).setLevel(logging.INFO)
     try:
-        app()
+        command()()
     except FedprivError as error:
         err.print(f"[bold red]error:[/] {_escaped(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(error.exit_code)

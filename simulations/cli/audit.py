@@ -90,7 +90,7 @@ def audit(
     # An audit ends attacks that have had their time; the report says which.
     logging.getLogger("fedpriv.attacks").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", message="Optimal order is the largest alpha")  # Opacus
-    chosen = read(scenario or "quickstart", settings or [], profile)
+    chosen = read("quickstart" if scenario is None else scenario, settings or [], profile)
     place = RunFolder(folder) if folder else new_folder(f"audit-{chosen.name}")
     with stoppable() as progress:
         found = audited(

@@ -26,3 +26,8 @@ FailIf = Annotated[
     list[str] | None, typer.Option(help="Exit with 1 if a score is beyond a bound: 'psnr>20'.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print what was found as JSON.")]
+
+
+def named_or(scenario: str | None, default: str) -> str:
+    """The scenario that was named, or the default; an empty name is a mistake, not a default."""
+    return default if scenario is None else scenario

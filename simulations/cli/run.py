@@ -28,6 +28,9 @@ def run(
     folder: Annotated[
         Path | None, typer.Option("--out", help="Run folder. Default: runs/<name>-<time>.")
     ] = None,
+    variant: Annotated[
+        str | None, typer.Option(help="Run this one of the scenario's variants alone.")
+    ] = None,
     profile: Profile = None,
     resume: Resume = False,
     ray_address: RayAddress = None,
@@ -39,13 +42,17 @@ def run(
     from fedpriv.errors import BadFolder
     from fedpriv.runfolder import RunFolder, new_folder
     from fedpriv.scenario import read
+    from fedpriv.simulations.cli.options import named_or
+    from fedpriv.simulations.variants import only
 
     if resume and folder is None:
         raise BadFolder("--resume needs --out, the folder of the run to continue.")
     if resume and scenario is None and folder is not None:
         chosen = RunFolder(folder).scenario()
     else:
-        chosen = read(scenario or "quickstart", settings or [], profile)
+        chosen = read(named_or(scenario, "quickstart"), settings or [], profile)
+    if variant is not None:
+        chosen = only(chosen, variant)
     place = RunFolder(folder) if folder else new_folder(chosen.name)
 
     from fedpriv.metrics.gates import gates_of

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from fedpriv.errors import BadOption, WorkFailed
+from fedpriv.progress import TOLD
 from fedpriv.simulations.federation.ray_life import elsewhere, own_daemons, watched
 from fedpriv.simulations.federation.ray_token import check_closed, fresh_token, is_closed, token_of
 
-log = logging.getLogger(__name__)
+log, told = logging.getLogger(__name__), logging.getLogger(TOLD)
 TRIES = 3  # Ray gives its own daemon 30 s to start, which a busy machine may miss
 CLIENT = "ray://"  # begins the address of Ray's proxy for drivers elsewhere
 OBJECT_STORE = 512 * 2**20
@@ -50,10 +51,12 @@ def cluster(
         return
     with ExitStack() as stack:
         if address:
+            told.info("joining the Ray cluster at %s", address)
             stack.enter_context(token_of(address, insecure))
             with own_sigterm():
                 why_lost = joined(address, insecure)
         else:
+            told.info("starting Ray on this machine, which takes up to two minutes")
             stack.enter_context(fresh_token())
             folder = stack.enter_context(private_folder())
             with own_sigterm():
