@@ -4,8 +4,9 @@ import inspect
 from dataclasses import dataclass
 
 from fedpriv.attacks.catalogue import ATTACKS
+from fedpriv.device import device_of
 from fedpriv.scenario import Scenario
-from fedpriv.scenario.built import dataset_of, device_of, model_of
+from fedpriv.scenario.built import dataset_of, model_of
 from fedpriv.scenario.sections import Attack
 from fedpriv.simulations.federation.backends import RAY_START, chosen, step_seconds, work_seconds
 from fedpriv.simulations.judging.conditions import row_of
