@@ -246,8 +246,17 @@ def restored(
 ) -> Restored:
     """Searches, and repairs what it found by a network trained on planted clients.
 
-    `planted` is how many pictures of its own the attacker plants and attacks. `epochs` and `width`
-    are those of the network.
+    Args:
+        own: Samples of the same kind that the attacker has.
+        lr: Step size of the search.
+        tv: Weight of total variation: larger gives smoother pictures.
+        replay: Match an update of several local steps where there were any.
+        steps: Steps of the search.
+        planted: Pictures of its own that the attacker plants and attacks, to learn from them.
+        epochs: How often the network sees every planted picture.
+        width: Channels of the network's first layer.
+        seed: Seed of everything that the attack draws.
+        memory (GB): How much memory may be used. It bounds how many victims are attacked at once.
     """
     search = inversion(
         lr=lr,
