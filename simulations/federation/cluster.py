@@ -13,6 +13,7 @@ from typing import Any
 
 from fedpriv.errors import BadOption, WorkFailed
 from fedpriv.progress import TOLD
+from fedpriv.simulations.federation.last_words import last_words
 from fedpriv.simulations.federation.ray_life import elsewhere, own_daemons, watched
 from fedpriv.simulations.federation.ray_token import check_closed, fresh_token, is_closed, token_of
 
@@ -23,6 +24,11 @@ OBJECT_STORE = 512 * 2**20
 # Bytes of a message that goes straight to an actor. A larger one goes through Ray's store, and when
 # the store ends in the middle of that, it ends this process with code 1 and without a word.
 INLINE = 8 * 2**20
+KILLED = (
+    "This process was ended from outside, or by Ray, whose store may have died during a large "
+    "message. An exit code of 1 means that then, and no leak. What was done before is kept; give "
+    "the same command with --resume to go on."
+)
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
 LONGEST = 40  # characters of a folder in which the names of Ray's sockets fit into 107
 
@@ -50,6 +56,7 @@ def cluster(
         yield
         return
     with ExitStack() as stack:
+        stack.enter_context(last_words(KILLED))
         if address:
             told.info("joining the Ray cluster at %s", address)
             stack.enter_context(token_of(address, insecure))
