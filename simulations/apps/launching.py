@@ -44,7 +44,9 @@ def launch(job: Job) -> dict[str, Any]:
     # -P: the folder that the command is started in must not come first on the path.
     module = "fedpriv.simulations.apps.process"
     command = [sys.executable, "-P", "-m", module, str(folder.path / JOB)]
-    environment = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", **os.environ}
+    threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    # Nothing is written into the app's folder, compiled files neither.
+    environment = {**threads, **os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     with subprocess.Popen(command, env=environment) as child:
         try:
             code = child.wait(timeout=120 * job.minutes + 120)
