@@ -68,7 +68,6 @@ def check(scenario: Scenario, gates: Sequence[Gate] | None = None) -> None:
 
 def check_federation(scenario: Scenario) -> None:
     """The plugins, the strategy, the data and the model, and whether they can work together."""
-    plugin = plugin_of(scenario.plugins)
     for spec in scenario.plugins:
         check_hooks(PLUGINS.build(spec.name, spec.options), spec.name)
     check_plugins(scenario.plugins, strategy_row(scenario).reply)
@@ -84,8 +83,6 @@ def check_federation(scenario: Scenario) -> None:
     device_of(scenario.federation.device)
     shares_of(scenario)
     check_model(scenario)
-    if strategy_row(scenario).reply != "codes":
-        plugin.check(model_of(scenario))
 
 
 def check_hooks(plugin: PrivacyPlugin, name: str) -> None:
@@ -116,7 +113,10 @@ def check_takes(function: Any, wanted: Sequence[str], what: str) -> None:
 
 
 def check_model(scenario: Scenario) -> None:
-    """The model can be built and, where it is trained, gives a number for every class."""
+    """The model can be built, gives a number for every class, and suits the plugins.
+
+    Where codes are shared, only the first is asked.
+    """
     model, data = model_of(scenario), dataset_of(scenario)
     if strategy_row(scenario).reply == "codes":
         return
@@ -134,6 +134,7 @@ def check_model(scenario: Scenario) -> None:
             f"model '{scenario.model.name}' must give a number for each of {data.classes} classes: "
             f"for 2 samples it gives {shape}, not {(2, data.classes)}."
         )
+    plugin_of(scenario.plugins).check(model_of(scenario))
 
 
 def check_exposed(trained: Scenario, exposed: Scenario, attacks: Iterable[Attack]) -> None:

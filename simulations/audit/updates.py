@@ -180,7 +180,7 @@ def write_scores(work: Audit) -> None:
     )
     for found, configured in stages:
         for row in found.rows:
-            where = f"cells/{row['run']}" if found is not work.series else "."
+            where = f"cells/{row['run']}" if found is not work.series else ""
             rows.append(
                 {**row, "run": work.folder.path.name, "folder": where, "configured": configured}
             )

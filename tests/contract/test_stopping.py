@@ -120,7 +120,8 @@ def test_an_attack_in_the_background_is_told_to_stop_too(file, stopped, tmp_path
 
 def test_an_audit_is_undecided_and_has_its_page(file, stopped, tmp_path):
     place = tmp_path / "A"
-    path = file(UPDATES, gate={"psnr": 1000.0})  # which nothing crosses
+    loud = [{"name": "noise", "scale": 10.0}]
+    path = file(UPDATES, gate={"psnr": 99.0}, plugins=loud)  # which nothing crosses
     code, said = stopped(
         "audit", path, "--minutes", 600, "--out", place,
         begun=lambda: RunFolder(place).scores_file.exists(),
