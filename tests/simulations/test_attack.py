@@ -93,7 +93,7 @@ def their_app(tmp_path, monkeypatch):
 def fedpriv(*arguments):
     """The command in this process: exit code and standard output."""
     if not cli.app.registered_commands:
-        cli._register()
+        cli.register()
     return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
 
 

@@ -28,7 +28,7 @@ class Net(nn.Module):
         return self.head(self.conv(x).sigmoid().flatten(1))
 """
 if not cli.app.registered_commands:
-    cli._register()
+    cli.register()
 
 
 def network():
