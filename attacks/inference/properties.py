@@ -110,14 +110,15 @@ class PropertyRate:
     ) -> Tensor:
         """Places of samples: classes as the attacker's own, the attribute at this rate in each."""
         size = max(like.num_examples, min(like.local_steps, 2) * like.batch_size)
-        labels = self.own.y[torch.randint(len(self.own.y), (size,), generator=stream)]
+        y, has = self.own.y.cpu(), has.cpu()  # where the stream draws
+        labels = y[torch.randint(len(y), (size,), generator=stream)]
         wants = torch.rand(size, generator=stream) < rate
         chosen = torch.empty(size, dtype=torch.long)
         for label in labels.unique():
             for side in (False, True):
                 places = ((labels == label) & (wants == side)).nonzero().flatten()
-                pool = ((self.own.y == label) & (has == side)).nonzero().flatten()
-                pool = pool if len(pool) else (self.own.y == label).nonzero().flatten()
+                pool = ((y == label) & (has == side)).nonzero().flatten()
+                pool = pool if len(pool) else (y == label).nonzero().flatten()
                 chosen[places] = pool[torch.randint(len(pool), (len(places),), generator=stream)]
         return chosen
 

@@ -150,7 +150,7 @@ class Series:
         """(R, K, M) ‖candidate's gradient‖² over the entries that the client shared."""
 
         def computed() -> Tensor:
-            found = torch.full((len(self.rounds), len(self.nodes), len(about)), math.nan)
+            found = self.unknown(len(about))
             for group in alike(list(self.places())):
                 own = where_shared([seen for _, _, seen in group], about.x, about.y)
                 for (r, k, _), row in zip(group, own, strict=True):

@@ -4,6 +4,7 @@ import pytest
 import torch
 from pretend import Mixed
 from there import claims_on, network, round_of
+from worlds import UPDATES
 
 from fedpriv.attacks.inversion import attack
 from fedpriv.clients.plugins import noise
@@ -29,11 +30,12 @@ def test_in_the_engine(monkeypatch, caplog, there):
     assert "found pretend and cpu" in caplog.text
 
 
-def test_in_an_attack(monkeypatch, updates, there):
+def test_in_an_attack(monkeypatch, run, there):
+    folder = run(UPDATES | {"attacks": [{"name": "quick"}]})  # no claims yet, which are not redone
     plain = attack.box
     monkeypatch.setattr(attack, "box", lambda facts, device: plain(facts))
     with pytest.raises(AssertionError, match="Mixed"):
-        claims_on(there, "quick", updates)
+        claims_on(there, "quick", folder)
 
 
 def test_in_a_metric(there):

@@ -47,6 +47,7 @@ def tasks_here(monkeypatch):
     ray.remote, ray.get = remote, lambda reference: None
     ray.wait = lambda references, num_returns, timeout: (references[:1], references[1:])
     ray.is_initialized = lambda: True
+    ray.get_gpu_ids = list
     ray.exceptions = SimpleNamespace(RayError=RuntimeError)
     monkeypatch.setitem(sys.modules, "ray", ray)
     monkeypatch.setattr("fedpriv.simulations.sweep.sweep.cluster", lambda *about: nullcontext())

@@ -40,12 +40,19 @@ def test_psnr_and_ssim_are_scikit_images(pair):
 def compared_by(metric, pair):
     """What three samples are compared by: a wrong guess, the truth, and the best guess.
 
-    Pictures, or class indices of which none occurs in the truth, shares of classes, or for members
-    the shares of held-out samples that score above them and at least as high.
+    Pictures, or class indices of which none occurs in the truth, whether another sample is nearer
+    than the original, rates, shares of classes, or for members the shares of held-out samples that
+    score above them and at least as high.
     """
     truth = torch.tensor([0, 1, 2])
-    if metric.of in ("labels", "owner", "attribute"):
+    if metric.of in ("labels", "owner", "attribute", "recognised"):
         return truth + 3, truth, truth
+    if metric.of == "nearest":
+        original = torch.zeros_like(truth)
+        return original + 1, original, original
+    if metric.of == "rate":
+        rates = torch.tensor([0.0, 0.25, 0.5])
+        return rates + 0.5, rates, rates
     if metric.of == "classes":
         shares = torch.tensor([[0.5, 0.5, 0.0, 0.0]]).expand(3, 4)
         return shares.flip(1), shares, shares

@@ -8,12 +8,15 @@ from worlds import CODES, UPDATES
 
 from fedpriv.attacks.catalogue import ATTACKS
 from fedpriv.clients.catalogue import row_of as plugin_row
+from fedpriv.device import moved
+from fedpriv.evidence.claims import Public
 from fedpriv.metrics.perceptual import RandomFeatures
 from fedpriv.progress import go_on
 from fedpriv.scenario import merged
 from fedpriv.scenario.sections import Attack
 from fedpriv.simulations.judging import attacking
 from fedpriv.simulations.judging.conditions import row_of
+from fedpriv.simulations.judging.held import own_samples
 from fedpriv.simulations.judging.recordings import of_run
 
 FEW_EPOCHS = {"representation": {"encoder-epochs": 1, "decoder-epochs": 1, "task-epochs": 1}}
@@ -51,15 +54,27 @@ def options_of(name):
     return given
 
 
+def with_attribute(own: Public) -> Public:
+    """The samples with an attribute, which made-up data do not have: brighter than most or not."""
+    light = own.x.flatten(1).mean(1)
+    return replace(own, attributes={"bright": (light > light.median()).long()})
+
+
 def claims_on(device, name, folder):
     """The claims of one attack on what a folder recorded."""
     recording = replace(of_run(folder), device=device)
     attack = Attack(name=name, victims=2, options=options_of(name))
     label = f"{name} on {device.type}"
-    if "faces" in row_of(name).needs:
+    row = row_of(name)
+    method = None
+    if "faces" in row.needs:
         method = ATTACKS.build(name, {}, network=Flat().to(device))
+    elif "attributes" in row.needs:
+        own = moved(with_attribute(own_samples(recording.scenario)), device)
+        method = ATTACKS.build(name, {"attribute": "bright", "clients": 10}, own=own)
+    if method is not None:
         chosen = recording.chosen(attack)
-        for work in attacking.works(recording, chosen, False, folder):
+        for work in attacking.works(recording, chosen, row.whole, folder):
             attacking.attacked(method, work, recording, folder, label, go_on)
     else:
         failures = attacking.claimed(recording, attack, label, folder)

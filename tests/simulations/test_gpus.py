@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 import torch
 
-from fedpriv.errors import BadOption
+from fedpriv.errors import BadScenario
 from fedpriv.scenario import from_tables
 from fedpriv.simulations.federation import gpus
 from fedpriv.simulations.federation.gpus import CONTEXT, given, gpus_per_client, share_of
@@ -93,7 +93,7 @@ def test_a_share_has_room_for_what_a_step_took():
 
 def test_auto_without_a_gpu_is_no_share(tiny):
     assert gpus_per_client(changed(tiny, **{"gpus-per-client": "auto"})) == 0
-    with pytest.raises(BadOption, match="gpus-per-client"):
+    with pytest.raises(BadScenario, match="gpus-per-client"):
         changed(tiny, **{"gpus-per-client": "much"})
 
 
