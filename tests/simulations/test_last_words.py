@@ -6,8 +6,10 @@ import sys
 
 import pytest
 
+# A shell that starts jobs in the background makes them ignore SIGINT, and children inherit that.
 PROGRAM = """
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from fedpriv.simulations.federation.last_words import last_words
 with last_words("ended from below"):
     {body}
