@@ -43,7 +43,7 @@ def frontier(inside, outside):
     return [float(thresholds[at]) for at in kept]
 
 
-# The other implementation stops its search for a root within 1e-6. Made finer, it agrees far better.
+# The other implementation stops its search for a root within 1e-6. Made finer, it agrees better.
 SEARCHES = pytest.mark.parametrize("search, near", [("shipped", 1e-6), ("finer", 2e-9)])
 
 
