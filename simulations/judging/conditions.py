@@ -94,6 +94,11 @@ def one_sample(scenario: Scenario) -> bool:
     return scenario.training.local_steps == 1 and scenario.training.batch_size == 1
 
 
+def fewer_than_classes(scenario: Scenario) -> bool:
+    training = scenario.training
+    return training.local_steps == 1 and training.batch_size < dataset_of(scenario).classes
+
+
 def shares_updates(scenario: Scenario) -> bool:
     return strategy_row(scenario).reply == "update"
 
@@ -136,6 +141,9 @@ CONDITIONS = {
     "shadows": Condition("updates", shares_updates, shadows_of, ("shadows",)),
     "several-clients": Condition("updates of three or more clients, each seen", several_clients),
     "one-sample": Condition("updates of one sample", one_sample, in_evidence=True),
+    "few-samples": Condition(
+        "updates of one step on fewer samples than classes", fewer_than_classes, in_evidence=True
+    ),
     "pictures": Condition("pictures", lambda scenario: dataset_of(scenario).is_image),
     "policy": Condition(
         "an augmentation policy (plugin 'augment')",
