@@ -94,17 +94,14 @@ def account_of(
     clip = float(options.get("max-grad-norm", 1.0))
     plugin = PLUGINS.build(spec.name, spec.options)
     chosen = max if largest else min
-    evaluated = {}
+    evaluations, evaluation_noise = 0, 1.0
     if isinstance(plugin, DifferentialPrivacy):
         holds = chosen(len(share) for share in shares_of(scenario))
         admits = plugin.samples or max(1, holds + more)
         plan = plugin.plan(scenario, PublicCount(admits, counted_apart(scenario)))
         noise, rate, steps = plan.noise, plan.rate, plan.steps
         if turns.evaluated and plugin.evaluation_noise:
-            evaluated = {
-                "evaluations": turns.evaluated,
-                "evaluation_noise": plugin.evaluation_noise,
-            }
+            evaluations, evaluation_noise = turns.evaluated, plugin.evaluation_noise
     else:
         trains = chosen(trained_on(scenario))
         noise = float(options["noise-multiplier"])
@@ -118,7 +115,8 @@ def account_of(
         rounds=turns.trained,
         delta=float(options.get("delta", 1e-5)),
         sampling="poisson",
-        **evaluated,
+        evaluations=evaluations,
+        evaluation_noise=evaluation_noise,
     )
 
 

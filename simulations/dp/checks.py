@@ -104,8 +104,8 @@ def folder_checked(folder: Path, epsilon: float | None, unit: str | None = None)
             rounds=int(spent["releases"]),
             delta=float(spent["delta"]),
         )
-        value = epsilon if epsilon is not None else float(last["user-epsilon"])
-        return checked(Claim(value, account.delta, "client"), account)
+        told = epsilon if epsilon is not None else float(last["user-epsilon"])
+        return checked(Claim(told, account.delta, "client"), account)
     value = epsilon if epsilon is not None else samples
     if value is None:
         raise BadInput(f"'{folder}' reports no ε; give --epsilon.")
