@@ -215,7 +215,7 @@ METRICS: Registry[Metric] = Registry(
         ),
         "class-presence": Entry(
             fixed(Metric(presence, "high", of="classes", said="classes said rightly to be there")),
-            "share of classes of which it is known whether a client has any",
+            "share of classes known to be, or not to be, 1 % of a client's samples",
             "Decaf",
         ),
         "rate-error": Entry(
