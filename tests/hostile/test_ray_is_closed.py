@@ -149,23 +149,23 @@ def test_the_names_of_sockets_fit_wherever_temporary_files_go(monkeypatch, tmp_p
     assert not folder.parent.exists()
 
 
-LARGE = "hidden = [4000]"  # messages of 12 MB, which go through the raylet's store
+LARGE = "[4000]"  # messages of 12 MB, which go through the raylet's store
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    ("daemon", "model"), [("gcs_server", ""), ("raylet", ""), ("raylet", LARGE)]
+    ("daemon", "hidden"), [("gcs_server", "[8]"), ("raylet", "[8]"), ("raylet", LARGE)]
 )
-def test_a_killed_ray_is_one_message_and_the_run_goes_on_later(tiny, tmp_path, daemon, model):
+def test_a_killed_ray_is_one_message_and_the_run_goes_on_later(tiny, tmp_path, daemon, hidden):
     """With large messages Ray itself ends the process that works, with code 1 and no word."""
     from fedpriv.runfolder import RunFolder
 
     file, out = tmp_path / "long.toml", tmp_path / "R"
-    text = tiny.toml().replace("rounds = 3", "rounds = 12").replace('"inline"', '"ray"')
-    file.write_text(text.replace("hidden = [8]", model or "hidden = [8]"))
-    assert model in file.read_text()
+    file.write_text(tiny.toml())
     command = [sys.executable, "-m", "fedpriv", "run", str(file), "--out", str(out)]
+    for one in ("federation.rounds=12", "federation.backend='ray'", f"model.hidden={hidden}"):
+        command += ["--set", one]
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     rounds, ends = RunFolder(out).rounds_file, time.monotonic() + 400
     while not (rounds.exists() and rounds.read_text().count("\n") >= 1):
@@ -177,7 +177,9 @@ def test_a_killed_ray_is_one_message_and_the_run_goes_on_later(tiny, tmp_path, d
     if run.returncode == 0:
         pytest.fail("the run ended before Ray was killed; give it more rounds")
     assert run.returncode == 3, said
-    messages = [f"its process {daemon} is gone"] + ["ended from outside fedpriv"] * bool(model)
+    messages = [f"its process {daemon} is gone"] + ["ended from outside fedpriv"] * (
+        hidden == LARGE
+    )
     assert sum(said.count(one) for one in messages) == 1, said
     assert "Traceback" not in said
     done = RunFolder(out).last_round()["round"]
