@@ -12,8 +12,9 @@ export RAY_USAGE_STATS_ENABLED := 0
 demo: $(STAMP)
 	$(BIN)/fedpriv run demo
 
-# Two processes share the tests. A test that cannot bear that has a defect: nothing is shared on disk.
-WORKERS ?= 2
+# Processes share the tests. A test that cannot bear that has a defect: nothing is shared on disk.
+# One more than cores: tests of Ray and of Flower's processes wait for much of their time.
+WORKERS ?= 3
 PARALLEL = -n $(WORKERS) --dist
 
 test: $(STAMP)

@@ -53,6 +53,7 @@ def register() -> None:
         pareto,
         preflight,
         report,
+        reproduce,
         run,
         search,
         sweep,
@@ -70,6 +71,7 @@ def register() -> None:
     app.command("facts")(guarded(facts.facts))
     app.command("search")(guarded(search.search))
     app.command("sweep")(guarded(sweep.sweep))
+    app.command("reproduce")(guarded(reproduce.reproduce))
     app.command("pareto")(guarded(pareto.pareto))
     app.command("report")(guarded(report.report))
     app.command("watch")(guarded(watch.watch))
