@@ -17,7 +17,12 @@ from fedpriv.simulations.judging.conditions import CONDITIONS, row_of
 from fedpriv.simulations.judging.judge import Judged, scored_claims
 
 MOST_SLOTS = 32  # samples behind one update that a search is tried on
-GIVEN = ("candidates", "several-clients", "one-sample")  # needs that an app may fulfil
+GIVEN = (
+    "candidates",
+    "several-clients",
+    "one-sample",
+    "few-samples",
+)  # needs that an app may fulfil
 VICTIMS = 30  # of a round
 BEHIND = "samples are behind one update"
 
@@ -72,7 +77,11 @@ def why_left(
     if "several-clients" in row.needs and clients < 3:
         return "it needs updates of three or more clients, each seen"
     if "one-sample" in row.needs and (slots > 1 or seen.local_steps > 1):
-        return "it needs updates of one sample"
+        return f"it needs {CONDITIONS['one-sample'].lacks}"
+    if "few-samples" in row.needs and (
+        slots >= seen.classes or (slots > 1 and seen.local_steps > 1)
+    ):
+        return f"it needs {CONDITIONS['few-samples'].lacks}"
     if row.knows and not used & set(row.knows):
         return f"nothing shows that clients use {' or '.join(row.knows)}"
     if not row.whole and slots > MOST_SLOTS:
