@@ -70,7 +70,7 @@ def mechanisms() -> Iterator[list[Mechanism]]:
         return result
 
     opacus.PrivacyEngine.make_private = noted
-    LocalDpMod.__init__ = init  # type: ignore[method-assign]
+    LocalDpMod.__init__ = init  # type: ignore[method-assign,assignment]
     try:
         yield found
     finally:

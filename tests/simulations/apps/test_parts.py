@@ -1,5 +1,7 @@
 """The parts of judging an app: its folder, its data, its facts, its ε."""
 
+import sys
+
 import datasets
 import pytest
 import torch
@@ -7,7 +9,9 @@ from flwr_datasets import FederatedDataset
 
 from fedpriv.errors import BadInput, BadOption
 from fedpriv.simulations.apps import serving
+from fedpriv.simulations.apps.moving import serve_moved
 from fedpriv.simulations.apps.protocol import scale_of_bytes
+from fedpriv.simulations.apps.running import check_trained, lacking
 from fedpriv.simulations.apps.source import check_names, read_source
 from fedpriv.simulations.apps.spending import Mechanism, mechanisms, sentence, verified
 from fedpriv.simulations.apps.support import NotSupported, check_supported
@@ -145,3 +149,23 @@ def test_the_epsilon_of_flowers_own_mod_is_checked_for_all_rounds():
     watched.metrics = [(1, 0, {})]
     verdict, _ = verified(watched, found, 1, 1e-5)
     assert verdict.high <= 0.9 and "not refuted" in sentence(verdict, 1)
+
+
+def test_flowers_older_names_find_what_was_moved(monkeypatch):
+    monkeypatch.setitem(sys.modules, "flwr.older", None)
+    monkeypatch.delitem(sys.modules, "flwr.older")
+    serve_moved({"flwr.older": ("flwr.clientapp.typing",)})
+    from flwr.clientapp.typing import Mod
+
+    assert sys.modules["flwr.older"].Mod is Mod
+
+
+def test_a_missing_module_is_one_sentence_with_the_way_out():
+    assert "pip install wandb" in lacking("wandb")
+    assert "'flwr.gone', which flwr 1" in lacking("flwr.gone")
+    assert "another version of flwr" in lacking("flwr.gone")
+
+
+def test_an_app_that_only_evaluates_is_told_so(tmp_path):
+    with pytest.raises(NotSupported, match="no update of a PyTorch model was seen"):
+        check_trained(Watched(None, None), tmp_path)
