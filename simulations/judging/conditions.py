@@ -17,6 +17,7 @@ from fedpriv.codes.parties import settings
 from fedpriv.errors import BadOption
 from fedpriv.evidence.candidates import Candidates
 from fedpriv.metrics.faces import Verifier, verifier
+from fedpriv.policies.policy import Policy
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import dataset_of
@@ -65,13 +66,22 @@ def true_masks(scenario: Scenario, folder: RunFolder | None) -> Given:
     return Given(objects={"masks": found})
 
 
-def policy_of(scenario: Scenario) -> str | None:
-    """The augmentation policy that clients use."""
+def policy_of(scenario: Scenario) -> Policy | None:
+    """The augmentation policy that clients use, with its probability and enhancement."""
     for spec in scenario.plugins:
         plugin = PLUGINS.build(spec.name, spec.options)
         if isinstance(plugin, Augmentation):
-            return str(plugin.chosen())
+            return plugin.chosen()
     return None
+
+
+def told_policy(scenario: Scenario, folder: RunFolder | None) -> Given:
+    """All that the policy's words leave out is told beside them."""
+    policy = policy_of(scenario)
+    if policy is None:
+        return Given()
+    chances = {"probability": policy.probability, "enhancement": policy.enhancement}
+    return Given(options={"policy": str(policy), **chances})
 
 
 @lru_cache(maxsize=2)
@@ -148,8 +158,8 @@ CONDITIONS = {
     "policy": Condition(
         "an augmentation policy (plugin 'augment')",
         lambda scenario: policy_of(scenario) is not None,
-        lambda scenario, folder: Given(options={"policy": policy_of(scenario)}),
-        ("policy",),
+        told_policy,
+        ("policy", "probability", "enhancement"),
         in_evidence=True,  # a policy can also be given as an option
     ),
     "masks": Condition("secret masks (plugin 'ars' with share below 1)", masks),

@@ -5,7 +5,51 @@ from fedpriv.simulations.reproduce.experiment import Experiment, Item, Paper
 DRAWING = "a drawing; it has nothing to measure"
 SETTINGS = "a list of settings; the profile `paper` has them"
 NO_EXPERIMENT = "no experiment of three seeds yet"
-EXPERIMENTS: tuple[Experiment, ...] = ()
+DISTANCES = ("relative-error", "psnr", "label-overlap", "traced-hit")
+
+
+def cap_experiment(data: str, about: str) -> Experiment:
+    return Experiment(
+        name=f"spn-cap-{data}",
+        scenario=f"spn-table1-{data}",
+        about=f"{about}, DLNet with random weights, round robin",
+        rule="values are some of the paper's, steps what time allows, both fixed before the seeds "
+        "were run; the learning rate is that of a trial with seed 0.",
+        work="sweep",
+        metrics=DISTANCES,
+    )
+
+
+EXPERIMENTS: tuple[Experiment, ...] = (
+    Experiment(
+        name="spn-fig7",
+        scenario="spn-fig7",
+        about="CIFAR-10, ten clients of 500 images, LeNet, 40 rounds",
+        rule="network, rates and rounds are those of a trial with seeds 0, 1 and 2; α₂ = 0.1 is "
+        "in the middle of the paper's range.",
+        spare=(104, 105),
+    ),
+    Experiment(
+        name="spn-fig29",
+        scenario="spn-noniid",
+        about="CIFAR-10 by Dirichlet(0.9), ten clients, LeNet, 40 rounds",
+        rule="as `spn-fig7`.",
+        spare=(104, 105),
+    ),
+    Experiment(
+        name="spn-informed",
+        scenario="spn-informed",
+        about="CIFAR-10, DLNet with random weights, ten victims a seed",
+        rule="the attack was made on other weights and training images; its options are its "
+        "defaults.",
+        work="sweep",
+        metrics=DISTANCES,
+    ),
+    cap_experiment("cifar10", "CIFAR-10, 3,000 images, 60 turns"),
+    cap_experiment("cifar100", "CIFAR-100, 3,000 images, 60 turns"),
+    cap_experiment("mnist", "MNIST, 3,000 digits, 60 turns"),
+    cap_experiment("svhn", "SVHN, 3,000 images, 60 turns"),
+)
 
 
 def shown(number: int, batch: int, data: str) -> Item:
