@@ -12,8 +12,9 @@ export RAY_USAGE_STATS_ENABLED := 0
 demo: $(STAMP)
 	$(BIN)/fedpriv run demo
 
-# Two processes share the tests. A test that cannot bear that has a defect: nothing is shared on disk.
-WORKERS ?= 2
+# Processes share the tests. A test that cannot bear that has a defect: nothing is shared on disk.
+# One more than cores: tests of Ray and of Flower's processes wait for much of their time.
+WORKERS ?= 3
 PARALLEL = -n $(WORKERS) --dist
 
 test: $(STAMP)
@@ -22,9 +23,9 @@ test: $(STAMP)
 test-deployed: $(STAMP)
 	$(BIN)/python -m pytest -m deployed
 
-# The enemy's part over real gRPC: two federations at the same time.
+# The enemy's part over real gRPC: three federations at the same time, since most of it is waiting.
 test-hostile: $(STAMP)
-	$(BIN)/python -m pytest -m "deployed and hostile" tests/deployed $(PARALLEL) loadgroup
+	$(BIN)/python -m pytest -m "deployed and hostile" tests/deployed -n 3 --dist loadgroup
 
 test-all: $(STAMP)
 	$(BIN)/python -m pytest

@@ -223,10 +223,10 @@ ATTACKS: Registry[Attack] = AttackRegistry(
         ),
         "spn-aware": AttackRow(
             FeatureInversion,
-            "knows of the secret head: reads label and features off the public one",
+            "knows of the secret head: reads labels and features off the public one",
             "SPN",
             knows=("spn",),
-            needs=("one-sample",),
+            needs=("few-samples",),
         ),
         "linear": AttackRow(
             LinearSystem,

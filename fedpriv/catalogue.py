@@ -17,6 +17,7 @@ from fedpriv.metrics.labels import hit, overlap, share_equal
 from fedpriv.metrics.membership import found, found_strictly, rank, rate
 from fedpriv.metrics.metric import Metric, fixed, pictures
 from fedpriv.metrics.perceptual import perceptual
+from fedpriv.metrics.shifted import shifted_psnr
 from fedpriv.models.alexnet import alexnet
 from fedpriv.models.autoencoders import (
     arl_resnet,
@@ -157,6 +158,10 @@ METRICS: Registry[Metric] = Registry(
             "PSNR against the image as the client trained on it",
             "ATS eq. 2",
         ),
+        "psnr-shifted": Entry(
+            fixed(Metric(shifted_psnr, "high", "dB", said="PSNR up to a move", fits=pictures)),
+            "the best PSNR over all moves by whole pixels that keep half of the picture",
+        ),
         "label-overlap": Entry(
             fixed(
                 Metric(
@@ -210,7 +215,7 @@ METRICS: Registry[Metric] = Registry(
         ),
         "class-presence": Entry(
             fixed(Metric(presence, "high", of="classes", said="classes said rightly to be there")),
-            "share of classes of which it is known whether a client has any",
+            "share of classes known to be, or not to be, 1 % of a client's samples",
             "Decaf",
         ),
         "rate-error": Entry(

@@ -127,6 +127,11 @@ class Clipping(Protocol):
     def clip(self, bound: float) -> None: ...
 
 
+def losses(outputs: Tensor, y: Tensor) -> Tensor:
+    """Cross-entropy of each sample; outputs beyond them are of rows that only fill a batch up."""
+    return nn.functional.cross_entropy(outputs[: len(y)], y, reduction="none")
+
+
 @dataclass(frozen=True)
 class ClippedLoss:
     """Cross-entropy of a batch, whose backward pass leaves the sum of clipped gradients."""
@@ -135,8 +140,7 @@ class ClippedLoss:
     bound: float
 
     def __call__(self, outputs: Tensor, y: Tensor) -> "ClippedBatch":
-        each = nn.functional.cross_entropy(outputs, y, reduction="none")
-        return ClippedBatch(self, each)
+        return ClippedBatch(self, losses(outputs, y))
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,10 @@ A server chooses the model. With weights near the largest float it can arrange t
 one sample is NaN or infinite if some pixel is bright, and not otherwise. Clipping does not bound
 such a gradient and noise does not hide it. A sample whose gradient is not finite therefore counts
 as zero, by itself: the other samples of its batch count as ever.
+
+With such weights rounding speaks, too. ε takes it for granted that one sample more leaves the
+gradients of the others as they are, to the last bit. So nothing is divided by the size of a batch,
+and small batches are filled up, since libraries compute a few rows in another way than many.
 """
 
 from collections.abc import Callable
@@ -16,10 +20,11 @@ from opacus.optimizers import DPOptimizer, get_optimizer_class
 from torch import Tensor, nn
 
 from fedpriv.clients.job import Job
-from fedpriv.clients.protection.ghost import ClippedLoss, OneBackward
+from fedpriv.clients.protection.ghost import ClippedLoss, OneBackward, losses
 from fedpriv.clients.protection.per_sample import PerSample
 from fedpriv.rng import Draws
 
+LEAST = 4  # rows of a batch from which each one is computed in the same way
 # Models that leave clipped sums behind. The other ways of Opacus leave a gradient for every sample.
 CLIPPING: dict[str, Callable[[nn.Module], Any]] = {"explicit": PerSample, "ghost": OneBackward}
 
@@ -40,7 +45,12 @@ def private(plain: Steps, draws: Draws, mode: str, noise: float, norm: float, ba
     if clips is not None:
         model = clips(model)
         loss = ClippedLoss(model, norm)
-    else:
+        model.register_forward_pre_hook(filled)
+    elif loss is nn.functional.cross_entropy:
+        model = wrap_model(model, grad_sample_mode=mode, loss_reduction="sum")
+        loss = summed
+        model.register_forward_pre_hook(filled)
+    else:  # a loss of another plugin's, whose mean cannot be undone
         model = wrap_model(model, grad_sample_mode=mode, loss_reduction="mean")
     sums = mode if clips is None else "ghost"  # whose optimiser takes sums that are clipped
     kind = get_optimizer_class("flat", distributed=False, grad_sample_mode=sums)
@@ -54,6 +64,30 @@ def make_private(job: Job, draws: Draws, mode: str, noise: float, norm: float, b
     plain = Steps(job.model, job.loss, job.optimiser)
     made = private(plain, draws, mode, noise, norm, batch)
     job.model, job.loss, job.optimiser = made.model, made.loss, made.optimiser
+
+
+def filled(_: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
+    """A batch with rows of zeros in the place of those that it lacks; no loss looks at them."""
+    (x,) = inputs
+    lacking = max(0, LEAST - len(x))
+    return (torch.cat([x, x.new_zeros((lacking, *x.shape[1:]))]) if lacking else x,)
+
+
+@dataclass(frozen=True)
+class Summed:
+    """The losses of a batch, whose backward pass is that of their sum."""
+
+    each: Tensor  # (N,)
+
+    def detach(self) -> Tensor:
+        return self.each.detach().mean()
+
+    def backward(self) -> None:
+        self.each.sum().backward()
+
+
+def summed(outputs: Tensor, y: Tensor) -> Summed:
+    return Summed(losses(outputs, y))
 
 
 def finite(values: list[Tensor]) -> bool:

@@ -17,6 +17,7 @@ from fedpriv.codes.parties import settings
 from fedpriv.errors import BadOption
 from fedpriv.evidence.candidates import Candidates
 from fedpriv.metrics.faces import Verifier, verifier
+from fedpriv.policies.policy import Policy
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import dataset_of
@@ -65,13 +66,22 @@ def true_masks(scenario: Scenario, folder: RunFolder | None) -> Given:
     return Given(objects={"masks": found})
 
 
-def policy_of(scenario: Scenario) -> str | None:
-    """The augmentation policy that clients use."""
+def policy_of(scenario: Scenario) -> Policy | None:
+    """The augmentation policy that clients use, with its probability and enhancement."""
     for spec in scenario.plugins:
         plugin = PLUGINS.build(spec.name, spec.options)
         if isinstance(plugin, Augmentation):
-            return str(plugin.chosen())
+            return plugin.chosen()
     return None
+
+
+def told_policy(scenario: Scenario, folder: RunFolder | None) -> Given:
+    """All that the policy's words leave out is told beside them."""
+    policy = policy_of(scenario)
+    if policy is None:
+        return Given()
+    chances = {"probability": policy.probability, "enhancement": policy.enhancement}
+    return Given(options={"policy": str(policy), **chances})
 
 
 @lru_cache(maxsize=2)
@@ -92,6 +102,11 @@ def face_features(scenario: Scenario) -> Callable[[Tensor], Tensor]:
 
 def one_sample(scenario: Scenario) -> bool:
     return scenario.training.local_steps == 1 and scenario.training.batch_size == 1
+
+
+def fewer_than_classes(scenario: Scenario) -> bool:
+    training = scenario.training
+    return training.local_steps == 1 and training.batch_size < dataset_of(scenario).classes
 
 
 def shares_updates(scenario: Scenario) -> bool:
@@ -136,12 +151,15 @@ CONDITIONS = {
     "shadows": Condition("updates", shares_updates, shadows_of, ("shadows",)),
     "several-clients": Condition("updates of three or more clients, each seen", several_clients),
     "one-sample": Condition("updates of one sample", one_sample, in_evidence=True),
+    "few-samples": Condition(
+        "updates of one step on fewer samples than classes", fewer_than_classes, in_evidence=True
+    ),
     "pictures": Condition("pictures", lambda scenario: dataset_of(scenario).is_image),
     "policy": Condition(
         "an augmentation policy (plugin 'augment')",
         lambda scenario: policy_of(scenario) is not None,
-        lambda scenario, folder: Given(options={"policy": policy_of(scenario)}),
-        ("policy",),
+        told_policy,
+        ("policy", "probability", "enhancement"),
         in_evidence=True,  # a policy can also be given as an option
     ),
     "masks": Condition("secret masks (plugin 'ars' with share below 1)", masks),
