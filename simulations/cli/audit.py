@@ -36,7 +36,7 @@ def audit(
     ] = None,
     settings: Settings = None,
     folder: Annotated[
-        Path | None, typer.Option("--out", help="Folder. Default: runs/audit-<name>-<time>.")
+        Path | None, typer.Option("--out", help="Folder. Default: runs/audit-NAME-TIME.")
     ] = None,
     profile: Profile = None,
     resume: Annotated[

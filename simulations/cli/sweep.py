@@ -20,7 +20,7 @@ def sweep(
         list[str] | None, typer.Option("--set", help="Override: sweep.victims=4. Repeatable.")
     ] = None,
     folder: Annotated[
-        Path | None, typer.Option("--out", help="Sweep folder. Default: runs/<name>-<time>.")
+        Path | None, typer.Option("--out", help="Sweep folder. Default: runs/NAME-TIME.")
     ] = None,
     profile: Profile = None,
     resume: Annotated[bool, typer.Option(help="Do only the cells --out lacks.")] = False,
