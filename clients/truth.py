@@ -84,24 +84,32 @@ class Watch:
         """What the job trained on, and how far its update is from the plain one."""
         used = torch.tensor(list(self.trained), dtype=torch.long)
         x, trained = job.original[used].cpu(), torch.stack(list(self.trained.values()))
-        clean_norm = added_norm = math.nan
+        norms = {"clean": math.nan, "added": math.nan}
         if job.scenario.keep_truth == "numbers":
             x = trained = torch.zeros(len(used), 0)
         else:
             clean = released if not job.scenario.plugins else clean_update(job, self.positions)
-            clean_norm = norm(clean)
-            added_norm = norm({key: released[key] - value for key, value in clean.items()})
+            norms = norms_of(clean, {key: released[key] - value for key, value in clean.items()})
         return Truth(
             x=x,
             trained=x if x.shape == trained.shape and torch.equal(x, trained) else trained,
             y=job.y[used].cpu(),
             indices=job.indices[used],
-            clean=clean_norm,
-            added=added_norm,
             round=job.round,
             node=job.partition,
             secrets=job.secrets,
+            **norms,
         )
+
+
+def norms_of(clean: State, added: State) -> dict[str, float]:
+    """‖B‖ and ‖E‖ over all parameters, and over the biases alone (SPN fig. 5)."""
+    found = {"clean": norm(clean), "added": norm(added)}
+    biases = [key for key in clean if key.rpartition(".")[2] == "bias"]
+    if biases:
+        found["clean_biases"] = norm({key: clean[key] for key in biases})
+        found["added_biases"] = norm({key: added[key] for key in biases})
+    return found
 
 
 def truth_of_codes(job: Job) -> Truth:
