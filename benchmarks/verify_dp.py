@@ -6,6 +6,7 @@ long as the code is the same; the last column is the commit that was measured.
 """
 
 import csv
+import random
 import subprocess
 import sys
 import time
@@ -20,7 +21,7 @@ import torch
 
 from fedpriv.simulations.dp.accounting import Account
 from fedpriv.simulations.dp.examine import examined
-from fedpriv.simulations.dp.findings import Claim
+from fedpriv.simulations.dp.findings import Claim, Examination
 from fedpriv.simulations.dp.on_paper import checked
 from fedpriv.simulations.dp.releases import Mechanism, Release, Session
 from fedpriv.simulations.dp.targets import target_of
@@ -28,6 +29,7 @@ from fedpriv.simulations.dp.worlds import OTHERS, World
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "helpers"))  # where the faults are
 from dp_after import AFTER
+from dp_enemy import ENEMY
 from dp_fresh import FRESH
 from dp_held_out import HELD_OUT
 from dp_seeded import FAULTS, Fault
@@ -107,7 +109,12 @@ def works(runs: int) -> Iterator[Work]:
     """All that is measured, in order."""
     for fault in FAULTS:
         yield "fault", fault.name, 2026, partial(refuted, fault, 2000)
-    for kind, faults in (("held out", HELD_OUT), ("fresh", FRESH), ("after", AFTER)):
+    for kind, faults in (
+        ("held out", HELD_OUT),
+        ("fresh", FRESH),
+        ("after", AFTER),
+        ("enemy", ENEMY),
+    ):
         for fault in faults:
             yield f"{kind} fault", fault.name, 2026, partial(refuted, fault, 20_000)
     for epsilon in (1.0, 4.0, 10.0):
@@ -115,11 +122,19 @@ def works(runs: int) -> Iterator[Work]:
         gaussian = target_of("gaussian", {"noise-multiplier": noise})
         make = partial(measured, gaussian, Claim(epsilon, DELTA), 500_000, epsilon)
         yield "tightness", f"Gaussian, ε = {epsilon:g}", 2026, make
+    yield "shipped defaults", "LocalDpMod", 2026, shipped_defaults
     for seed in range(runs):
         for name, mechanism, claim in sound():
             quick = hasattr(mechanism, "many") or name in SOUND
             count = 20_000 if quick else 200
             yield "sound", name, seed, partial(measured, mechanism, claim, count, claim.epsilon)
+
+
+def shipped_defaults() -> Row:
+    """A mod with a clip norm of 1 and noise for a sensitivity of 0.0001, by time and not draws."""
+    options = {"clipping_norm": 1.0, "sensitivity": 1e-4, "epsilon": 10.0, "delta": DELTA}
+    mod = target_of("flwr.clientapp.mod:LocalDpMod", options)
+    return row_of(examined(mod, Claim(10.0, DELTA), clip=1.0, seconds=5.0), "2.13e+08")
 
 
 def refuted(fault: Fault, draws: int) -> Row:
@@ -142,9 +157,12 @@ def refuted(fault: Fault, draws: int) -> Row:
 
 
 def measured(mechanism: Mechanism, claim: Claim, draws: int, true: Any) -> Row:
-    found = examined(mechanism, claim, clip=1.0, draws=draws)
+    return row_of(examined(mechanism, claim, clip=1.0, draws=draws), true)
+
+
+def row_of(found: Examination, true: Any) -> Row:
     return {
-        "claimed": claim.epsilon,
+        "claimed": found.claim.epsilon,
         "true": true,
         "at least": f"{found.at_least:.3g}",
         "answer": found.answer,
@@ -180,6 +198,7 @@ def main(runs: int) -> None:
         for kind, name, seed, make in works(runs):
             if (kind, name, str(seed)) in known:
                 continue
+            random.seed(seed)
             np.random.seed(seed)
             torch.manual_seed(seed)
             row = {"kind": kind, "name": name, **make(), "seed": seed, "commit": now}

@@ -118,8 +118,7 @@ def _known(quiet: Rows, loud: Rows, canary: Update) -> np.ndarray:
     groups: dict[str, np.ndarray] = {}
     for name, part in quiet.fields.items():
         base = re.split(r"[:,/] ?", name)[-1]
-        second = name.startswith("round 2")
-        if base in canary and part.stop - part.start == canary[base].size and not second:
+        if base in canary and part.stop - part.start == canary[base].size:
             group = groups.setdefault(name.removesuffix(base), np.zeros(quiet.values.shape[1]))
             group[part] = canary[base].ravel()
     if len(groups) < 2:
