@@ -46,10 +46,15 @@ def small_and_cut(update: Update) -> Update:
     return {k: v + SMALL * np.random.standard_normal(v.shape).clip(-2, 2) for k, v in held.items()}
 
 
-def seldom_large(update: Update) -> Update:
+def seldom_large(update: Update, often: float = 0.99) -> Update:
     """Little noise in 99 of 100 releases, and very much in the others."""
-    scale = SMALL if np.random.random() < 0.99 else 30 * CLIP
+    scale = SMALL if np.random.random() < often else 30 * CLIP
     return noised(clipped(update, CLIP), scale)
+
+
+def often_large(update: Update) -> Update:
+    """Little noise in seven of ten releases, and very much in the others."""
+    return seldom_large(update, 0.7)
 
 
 HERE = "dp_enemy"
@@ -57,4 +62,6 @@ ENEMY = (
     Fault("refused instead of clipped", f"{HERE}:refuses_large", "a failure is seen"),
     Fault("noise fades over rounds", f"{HERE}:Fading", "every round needs all of it"),
 )
-TOO_HIGH = (f"{HERE}:small_laplace", f"{HERE}:small_and_cut", f"{HERE}:seldom_large")
+TOO_HIGH = tuple(
+    f"{HERE}:{name}" for name in ("small_laplace", "small_and_cut", "seldom_large", "often_large")
+)

@@ -24,7 +24,7 @@ def test_little_noise_that_is_not_gaussian_is_not_called_not_refuted(target):
     np.random.seed(22)
     high, low = (
         examined(target_of(target, {}), Claim(epsilon, DELTA), clip=1.0, draws=800)
-        for epsilon in (10.0, 4.0)
+        for epsilon in (10.0, 3.0)
     )
     assert high.answer == UNDECIDED and high.exit_code == 4
     assert "--draws" in high.sentence
