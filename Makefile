@@ -7,7 +7,7 @@ export FLWR_DISABLE_UPDATE_CHECK := 1
 export FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION := 1
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: demo test test-deployed test-hostile test-all lint bench mutants lock clean manual docs serve-docs
+.PHONY: demo test test-deployed test-hostile test-all lint bench mutants lock clean manual picture docs serve-docs
 
 demo: $(STAMP)
 	$(BIN)/fedpriv run demo
@@ -23,9 +23,9 @@ test: $(STAMP)
 test-deployed: $(STAMP)
 	$(BIN)/python -m pytest -m deployed
 
-# The enemy's part over real gRPC: two federations at the same time.
+# The enemy's part over real gRPC: three federations at the same time, since most of it is waiting.
 test-hostile: $(STAMP)
-	$(BIN)/python -m pytest -m "deployed and hostile" tests/deployed $(PARALLEL) loadgroup
+	$(BIN)/python -m pytest -m "deployed and hostile" tests/deployed -n 3 --dist loadgroup
 
 test-all: $(STAMP)
 	$(BIN)/python -m pytest
@@ -41,6 +41,10 @@ lint: $(STAMP)
 # The pages of docs/manual, made from the code. A test fails when they are stale.
 manual: $(STAMP)
 	$(BIN)/python docs/manual.py
+
+# The picture of README.md, from three small federations.
+picture: $(STAMP)
+	$(BIN)/python docs/picture.py
 
 # The documentation as a site: open site/index.html, or look at it while you write.
 docs: $(STAMP)

@@ -42,7 +42,7 @@ def gaussians(uniform: np.ndarray, out: np.ndarray, scale: float = 1.0) -> None:
     are spread as if by chance; tests/fedpriv/test_cipher.py tries that with fewer bits.
 
     With t = tan πv, cos 2πv is 2 / (1 + t²) − 1 and sin 2πv is 2t / (1 + t²): one tangent is
-    cheaper than a sine and a cosine. `uniform` is changed.
+    cheaper than a sine and a cosine. `uniform` is changed; `out` may be a part of it.
     """
     radius, tangent = uniform
     np.subtract(2, radius, out=radius)  # above 0, up to 1
@@ -57,7 +57,8 @@ def gaussians(uniform: np.ndarray, out: np.ndarray, scale: float = 1.0) -> None:
     part += part
     np.subtract(part, radius, out=radius)
     tangent *= part
-    taken = uniform.sum(axis=1, keepdims=True) * (2 / uniform.shape[1])
+    count = uniform.shape[1]
+    taken = np.full((1, count), 2 / count) @ uniform  # a product is a faster sum
     np.subtract(uniform[:, :-1], taken, out=out)
 
 
@@ -77,14 +78,18 @@ class CipherDraws:
 
     def __init__(self, key: bytes, machine: str = platform.machine()) -> None:
         self._stream = key_stream(key, machine)
-        self._words, self._out = np.empty(0, np.uint64), np.empty(0)
+        self._words, self._zeros = np.empty(0, np.uint64), b""
 
     def words(self, count: int, room: np.ndarray | None = None) -> np.ndarray:
-        """The next `count` words of 64 random bits, in `room` if it is given."""
+        """The next `count` words of 64 random bits, in `room` if it is given.
+
+        They are zeros, encrypted. The zeros are kept: memory that was never written to takes next
+        to none of the processor's cache.
+        """
         found = np.empty(count, np.uint64) if room is None else room[:count]
-        found.fill(0)
-        plain = found.view(np.uint8).data
-        self._stream.update_into(plain, plain)
+        if len(self._zeros) < found.nbytes:
+            self._zeros = bytes(found.nbytes)
+        self._stream.update_into(memoryview(self._zeros)[: found.nbytes], found.view(np.uint8).data)
         return found
 
     def doubles(self, count: int, room: np.ndarray | None = None) -> np.ndarray:
@@ -117,20 +122,17 @@ class CipherDraws:
 
         The memory is kept: to ask the system for it every time costs as much as the cipher.
         """
-        width = 2 * (POINTS - 1)
-        most = min(AT_ONCE, math.ceil(count / width))
-        if len(self._out) < width * most:
+        half = POINTS - 1
+        most = min(AT_ONCE, math.ceil(count / (2 * half)))
+        if len(self._words) < 2 * POINTS * most:
             self._words = np.empty(2 * POINTS * most, np.uint64)
-            self._out = np.empty(width * most)
-        for start in range(0, count, width * AT_ONCE):
-            size = min(width * AT_ONCE, count - start)
-            columns = math.ceil(size / width)
-            uniform = self.doubles(2 * POINTS * columns, self._words)
-            here = self._out[: width * columns]
-            gaussians(
-                uniform.reshape(2, POINTS, columns), here.reshape(2, POINTS - 1, columns), scale
-            )
-            yield here[:size]
+        while count > 0:
+            columns = min(AT_ONCE, math.ceil(count / (2 * half)))
+            points = self.doubles(2 * POINTS * columns, self._words).reshape(2, POINTS, columns)
+            gaussians(points, points[:, :half], scale)
+            for found in points[:, :half]:
+                yield found.reshape(-1)[:count]
+                count -= min(count, half * columns)
 
     def normal(self, shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Tensor:
         """In double precision whatever was asked for."""

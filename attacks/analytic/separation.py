@@ -69,7 +69,7 @@ def separated(
             xtol=1e-10,
             ftol=1e-10,
             gtol=1e-14,
-            max_nfev=400,
+            max_nfev=50 * batch,
         )
         error = float(np.linalg.norm(found.fun[: classes * (len(basis) + 1)]))
         if error < least:

@@ -88,20 +88,23 @@ def l1(found: Gradients, target: State) -> Tensor:
 TINY = 1e-30  # keeps the cosine of a vanished gradient at 0 instead of NaN
 
 
+def rate(own: Tensor, other: Tensor) -> Tensor:
+    """1/(‖a‖‖b‖) from squared norms, each by itself: their product underflows for small ones."""
+    return own.clamp_min(TINY).rsqrt() * other.clamp_min(TINY).rsqrt()
+
+
 def cosine(found: Gradients, target: State) -> Tensor:
     """1 − the cosine similarity over all parameters together (ATS eq. 5)."""
     dot = torch.stack([inner(found[key], target[key]) for key in target]).sum(0)
     own = torch.stack([square(found[key]) for key in target]).sum(0)
     other = torch.stack([square(target[key]) for key in target]).sum(0)
-    return 1 - dot * (own * other).clamp_min(TINY).rsqrt()
+    return 1 - dot * rate(own, other)
 
 
 def layerwise_cosine(found: Gradients, target: State) -> Tensor:
     """The mean over parameters of 1 − cosine similarity (as the released ATS code averages)."""
     terms = [
-        1
-        - inner(found[key], target[key])
-        * (square(found[key]) * square(target[key])).clamp_min(TINY).rsqrt()
+        1 - inner(found[key], target[key]) * rate(square(found[key]), square(target[key]))
         for key in target
     ]
     return torch.stack(terms).mean(0)

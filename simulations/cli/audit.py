@@ -36,7 +36,7 @@ def audit(
     ] = None,
     settings: Settings = None,
     folder: Annotated[
-        Path | None, typer.Option("--out", help="Folder. Default: runs/audit-<name>-<time>.")
+        Path | None, typer.Option("--out", help="Folder. Default: runs/audit-NAME-TIME.")
     ] = None,
     profile: Profile = None,
     resume: Annotated[
@@ -72,9 +72,16 @@ def audit(
     from fedpriv.errors import BadFolder, BadOption, GateCrossed, Undecided
 
     if app is not None:
-        if scenario or settings or profile or resume or ray_address or fail_if or work or pdf:
-            raise BadOption("--app takes --run-config, --data, --clients, --minutes and --out.")
-        of_app(app, run_config or [], data or [], clients, minutes, folder, as_json)
+        if ray_address:
+            raise BadOption(
+                "--app runs its clients one after another in one process, where they can be "
+                "watched; leave --ray-address out."
+            )
+        if scenario or settings or profile or resume or fail_if or work:
+            raise BadOption(
+                "--app takes --run-config, --data, --clients, --minutes, --pdf and --out."
+            )
+        of_app(app, run_config or [], data or [], clients, minutes, folder, as_json, pdf)
         return
     from fedpriv.report.sheet import write_sheet
     from fedpriv.runfolder import RunFolder, new_folder
@@ -135,9 +142,11 @@ def of_app(
     minutes: float,
     folder: Path | None,
     as_json: bool,
+    pdf: bool,
 ) -> None:
     """The same for somebody's Flower app."""
     from fedpriv.errors import GateCrossed, Undecided
+    from fedpriv.report.sheet import write_sheet
     from fedpriv.runfolder import new_folder
     from fedpriv.simulations.apps.launching import Job, launch
     from fedpriv.simulations.apps.source import read_source
@@ -146,11 +155,15 @@ def of_app(
     place = folder or new_folder(f"audit-{name}").path
     job = Job(app, str(place.resolve()), minutes, clients, tuple(run_config), tuple(data))
     found = launch(job)
+    if pdf:
+        found["sheet"] = str(write_sheet(place))
     if as_json:
         typer.echo(json.dumps(found))
     else:
         out.print(found["sentence"], highlight=False)
-        out.print(f"report: {found['report']}", highlight=False, soft_wrap=True)
+        for kind in ("report", "sheet"):
+            if kind in found:
+                out.print(f"{kind}: {found[kind]}", highlight=False, soft_wrap=True)
     if found["outcome"] == "leaks":
         raise GateCrossed(f"{found['sentence']} See {found['report']}.")
     if found["outcome"] == "undecided":

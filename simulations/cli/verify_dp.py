@@ -165,7 +165,7 @@ def run(
         ),
     ] = "gradient",
     folder: Annotated[
-        Path | None, typer.Option("--out", help="Run folder. Default: runs/verify-<name>-<time>.")
+        Path | None, typer.Option("--out", help="Run folder. Default: runs/verify-NAME-TIME.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from flwr.app import Context, Message
+from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from torch import nn
 
@@ -42,7 +42,7 @@ class InlineBackend(Backend):
     def process_message(self, message: Message, context: Context) -> tuple[Message, Context]:
         """A client gets records of its own: a strategy may send one record to all of them."""
         assert self.app is not None
-        content = copy.copy(message.content)
+        content = RecordDict(dict(message.content))  # copy.copy would share its entries
         for key, record in message.content.config_records.items():
             content[key] = copy.deepcopy(record)
         own = Message(content, metadata=message.metadata)  # type: ignore[call-overload]
