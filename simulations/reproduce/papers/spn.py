@@ -40,7 +40,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         name="spn-informed",
         scenario="spn-informed",
-        about="CIFAR-10, DLNet with random weights, ten victims a seed",
+        about="CIFAR-10, DLNet with random weights, four victims a seed",
         rule="the attack was made on other weights and training images; its options are its "
         "defaults.",
         work="sweep",
