@@ -1,13 +1,12 @@
 """Where virtual clients run: in this process, or as Ray actors through Flower's own backend."""
 
-import copy
 import os
 import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from flwr.app import Context, Message, RecordDict
+from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from torch import nn
 
@@ -46,7 +45,8 @@ class InlineBackend(Backend):
         assert self.app is not None
         content = RecordDict(dict(message.content))  # copy.copy would share its entries
         for key, record in message.content.config_records.items():
-            content[key] = copy.deepcopy(record)
+            values = {k: [*v] if isinstance(v, list) else v for k, v in record.items()}
+            content[key] = ConfigRecord(values, keep_input=False)
         own = Message(content, metadata=message.metadata)  # type: ignore[call-overload]
         return self.app(own, context), context
 
