@@ -293,7 +293,7 @@ def sweep(
         resume: Do only the cells that `out` lacks.
         ray_address: Join this Ray cluster. `$RAY_AUTH_TOKEN` is its token.
         insecure_ray: Join a cluster that asks for no token.
-        workers: How many cells at a time on this machine. Default: its cores.
+        workers: How many cells at a time on this machine; 1 works without Ray. Default: its cores.
 
     Returns:
         `folder`, `rows` (one for each cell; `error` says why one failed), `cap` (the CAP table),
