@@ -49,7 +49,7 @@ def _encoded(value: torch.Tensor) -> Array:
     array = value.detach().cpu().contiguous().numpy()
     head = _head(array.dtype.str, array.shape)
     # Joined, the numbers are copied once.
-    data = b"".join((head, memoryview(array.reshape(-1)).cast("B"))) if array.size else head
+    data = b"".join((head, array.reshape(-1).data.cast("B"))) if array.size else head
     return Array(str(array.dtype), array.shape, "numpy.ndarray", data)
 
 
