@@ -7,7 +7,8 @@ from fedpriv.simulations.reproduce.papers.spn_systems import guaranteed, obeyed,
 
 DRAWING = "a drawing; it has nothing to measure"
 SETTINGS = "a list of settings; the profile `paper` has them"
-NO_EXPERIMENT = "no experiment of three seeds yet"
+CURVES = "the sweep draws these curves (ppc.png); with all values and three seeds it takes hours"
+BY_REGION = "pictures; pages of sweeps show them by victim, not by region"
 DISTANCES = ("relative-error", "psnr", "label-overlap", "traced-hit")
 
 
@@ -77,7 +78,8 @@ def shown(number: int, batch: int, data: str) -> Item:
         where=f"figure {number}",
         claim=f"PPC curves on {data} at batch {batch}: SPN keeps accuracy where its noise exceeds "
         "the gradient, DP and PPDL do not.",
-        why_not=NO_EXPERIMENT,
+        why_not=CURVES,
+        decide=f"fedpriv sweep spn-table1-{data.replace('-', '').lower()} --profile paper",
     )
 
 
@@ -86,7 +88,7 @@ def pictures(number: int, data: str) -> Item:
         where=f"figure {number}",
         claim=f"Reconstructions of {data} by region: nothing is seen in the green one (noise above "
         "the gradient), everything in the red one.",
-        why_not=NO_EXPERIMENT,
+        why_not=BY_REGION,
     )
 
 
@@ -122,7 +124,7 @@ PAPER = Paper(
             where="figure 1",
             claim="CAP on CIFAR-10 and CIFAR-100 at batch 1 and 8: SPN is best against all three "
             "attacks.",
-            why_not=NO_EXPERIMENT,
+            why_not="the bars of table 1; the rows of tables 8 and 9 test them",
         ),
         Item(where="figure 2", claim="Three attacks.", why_not=DRAWING),
         Item(where="figure 3", claim="The network.", why_not=DRAWING),
@@ -137,7 +139,8 @@ PAPER = Paper(
         Item(
             where="figure 5",
             claim="PPC curves: attacks read DP and PPDL until accuracy falls; SPN keeps accuracy.",
-            why_not=NO_EXPERIMENT,
+            why_not=CURVES,
+            decide="fedpriv sweep spn-table1-cifar10 --profile paper",
         ),
         pictures(6, "CIFAR-10"),
         Item(
@@ -194,17 +197,21 @@ PAPER = Paper(
         Item(
             where="figure 25",
             claim="CAP on MNIST and SVHN: SPN is best.",
-            why_not=NO_EXPERIMENT,
+            why_not="the bars of tables 7 and 10, whose rows test them",
         ),
         Item(
             where="figure 26",
-            claim="Ablation on CIFAR-10 and CIFAR-100 (left and right).",
-            why_not=NO_EXPERIMENT,
+            claim="Laplace noise protects as Gaussian noise does.",
+            why_not="not run with three seeds",
+            decide="fedpriv sweep spn-ablation-laplace --profile small --set "
+            "sweep.seeds=[101,102,103]",
         ),
         Item(
             where="figure 27",
-            claim="Ablation on CIFAR-10 and CIFAR-100 (left and right).",
-            why_not=NO_EXPERIMENT,
+            claim="More bits of the secret code protect more.",
+            why_not="not run with three seeds",
+            decide="fedpriv sweep spn-ablation-bits --profile small --set "
+            "sweep.seeds=[101,102,103]",
         ),
         Item(
             where="table 11",
@@ -215,7 +222,8 @@ PAPER = Paper(
         Item(
             where="figure 28",
             claim="With AlexNet and VGG16, FedSPN is above FedAvg, PPDL and DP are below.",
-            why_not=NO_EXPERIMENT,
+            why_not="AlexNet takes days on two cores; PPDL, DP and VGG16 are no variants yet",
+            decide="fedpriv run spn-fig7 --profile paper",
         ),
         Item(
             where="figure 29",
