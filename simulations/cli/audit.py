@@ -154,8 +154,11 @@ def of_app(
     from fedpriv.runfolder import new_folder
     from fedpriv.simulations.apps.launching import Job, launch
     from fedpriv.simulations.apps.source import read_source
+    from fedpriv.simulations.apps.support import check_supported
 
-    name = read_source(app, run_config).name
+    source = read_source(app, run_config)
+    check_supported(source)  # in one sentence, before a process is started
+    name = source.name
     place = folder or new_folder(f"audit-{name}").path
     job = Job(app, str(place.resolve()), minutes, clients, tuple(run_config), tuple(data))
     found = launch(job)
