@@ -121,9 +121,24 @@ def made(
     way = "columns" if row.columns else plural(row.reply)
     shared, clean = accuracies
     error = math.sqrt(max(shared * (1 - shared), 0) / len(dataset_of(scenario).y_test))
-    attacked = (found.mse, found.low, found.high, found.blind, found.n, found.attack)
-    learned = (shared, error, clean)
-    return [Point(data.name, data.limit, way, run, plugins, *learned, *attacked)]
+    return [
+        Point(
+            data=data.name,
+            samples=data.limit,
+            way=way,
+            run=run,
+            plugins=plugins,
+            accuracy=shared,
+            accuracy_error=error,
+            accuracy_clean=clean,
+            mse=found.mse,
+            mse_low=found.low,
+            mse_high=found.high,
+            mse_blind=found.blind,
+            n=found.n,
+            attack=found.attack,
+        )
+    ]
 
 
 def points_of_run(folder: RunFolder, name: str) -> list[Point]:
