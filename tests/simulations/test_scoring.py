@@ -20,7 +20,14 @@ from fedpriv.scenario.built import dataset_of
 from fedpriv.scenario.built import test_samples as public_samples
 from fedpriv.simulations.judging.gate import check, check_gates
 from fedpriv.simulations.judging.scoring import Judge, trace, traced
-from fedpriv.simulations.sweep.tables import EQUAL_M, averaged, caps, markdown, write_tables
+from fedpriv.simulations.sweep.tables import (
+    EQUAL_M,
+    averaged,
+    caps,
+    markdown,
+    succeeded,
+    write_tables,
+)
 from fedpriv.sweepfolder import SweepFolder
 
 
@@ -366,5 +373,5 @@ def test_an_empty_sweep_has_empty_tables(tmp_path):
 
 def test_ppc_curves_take_an_undefended_point(tmp_path):
     table = [{**cell("none", None, "dlg", 0.2), "m": math.inf}, cell("spn", 0.1, "dlg", 1.0)]
-    save_ppc(tmp_path / "ppc.png", averaged(table))
+    save_ppc(tmp_path / "ppc.png", succeeded(table))
     assert (tmp_path / "ppc.png").stat().st_size > 10_000
