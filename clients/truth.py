@@ -11,14 +11,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import safetensors.torch
 import torch
 from flwr.app import Context
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from fedpriv.clients.job import Job, OnBatch, fit, optimiser_of
+from fedpriv.clients.plugins.dnn import Opponent, OwnClassifier
 from fedpriv.codes.parties import LABEL, labels_of
-from fedpriv.evidence.truth import TRUTH_VARIABLE, Truth
+from fedpriv.codes.release import under
+from fedpriv.evidence.truth import (
+    CLASSIFIER,
+    DECODER,
+    NETWORKS,
+    STANDARDISED,
+    TRUTH_VARIABLE,
+    Truth,
+)
+from fedpriv.files import write_bytes
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import loaded, model_of
 from fedpriv.state import State, difference, norm, state_of
@@ -110,6 +121,18 @@ def truth_of_codes(job: Job) -> Truth:
         attributes=attributes,
         secrets=job.secrets,
     )
+
+
+def keep_networks(job: Job, folder: Path) -> None:
+    """Write the networks that the job's encoder was trained with, for the owner's eyes only."""
+    own, opponent = job.kept(OwnClassifier), job.kept(Opponent)
+    state: State = {} if own is None else under(CLASSIFIER, state_of(own.network))
+    if opponent is not None:
+        state |= under(DECODER, state_of(opponent.decoder))
+        state[STANDARDISED] = torch.tensor(opponent.standardised)
+    if state:
+        state = {name: value.detach().cpu().contiguous() for name, value in state.items()}
+        write_bytes(folder / NETWORKS, safetensors.torch.save(state), mode=0o600)
 
 
 def clean_update(job: Job, positions: list[Tensor]) -> State:

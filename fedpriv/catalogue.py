@@ -5,6 +5,7 @@ from torch import nn
 from fedpriv.codes.coders import Coder, conv_coder, mlp_coder
 from fedpriv.data import vision
 from fedpriv.data.dataset import Dataset
+from fedpriv.data.derived import mnist_odd
 from fedpriv.data.embedded import mnist_5k
 from fedpriv.data.npz import npz
 from fedpriv.data.signals import har
@@ -41,6 +42,9 @@ DATASETS: Registry[Dataset] = Registry(
     "data",
     {
         "mnist-5k": Entry(mnist_5k, "5,000 MNIST digits, 28×28, no download", "LeCun 1998"),
+        "mnist-odd": Entry(
+            mnist_odd, "MNIST: is a digit odd, and privately: is it 5 or more", "LeCun 1998"
+        ),
         "mnist": Entry(vision.builder(vision.MNIST), "70,000 digits, 28×28", "LeCun 1998"),
         "fashion-mnist": Entry(
             vision.builder(vision.FASHION_MNIST), "pieces of clothing, 28×28", "Xiao 2017; ATS"

@@ -16,6 +16,8 @@ from fedpriv.files import whole
 
 TRUTH_VARIABLE = "FEDPRIV_TRUTH"  # names the folder where clients of one environment keep it
 EXACT = 2**53  # Flower's node ids have more digits than a float
+NETWORKS = "networks.safetensors"  # those that an encoder was trained with, beside the truth
+DECODER, CLASSIFIER, STANDARDISED = "decoder", "classifier", "standardised"
 ATTRIBUTE, SECRET = "attribute/", "secret/"  # what the names of optional arrays begin with
 
 

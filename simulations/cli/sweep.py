@@ -28,7 +28,7 @@ def sweep(
     insecure_ray: InsecureRay = False,
     workers: Annotated[
         int | None,
-        typer.Option(help="Cells at a time on this machine. Default: its cores.", min=1),
+        typer.Option(help="Cells at a time; 1 works without Ray. Default: the cores.", min=1),
     ] = None,
     fail_if: Annotated[
         list[str] | None,

@@ -11,14 +11,18 @@ from torch import Tensor
 from fedpriv.attacks.catalogue import ATTACKS, AttackRow
 from fedpriv.catalogue import DATASETS
 from fedpriv.clients.catalogue import PLUGINS
+from fedpriv.clients.plugins.arl import AdversarialReconstruction
 from fedpriv.clients.plugins.augmentation import Augmentation
+from fedpriv.clients.plugins.dnn import TaskEncoder
+from fedpriv.clients.plugins.ran import ReconstructiveAdversary
 from fedpriv.codes.coders import INPUT
 from fedpriv.codes.parties import settings
 from fedpriv.errors import BadOption
 from fedpriv.evidence.candidates import Candidates
+from fedpriv.evidence.truth import NETWORKS
 from fedpriv.metrics.faces import Verifier, verifier
 from fedpriv.policies.policy import Policy
-from fedpriv.runfolder import RunFolder
+from fedpriv.runfolder import RunFolder, load_state
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import dataset_of
 from fedpriv.simulations.judging.held import kept_candidates, make_candidates, own_samples
@@ -64,6 +68,24 @@ def true_masks(scenario: Scenario, folder: RunFolder | None) -> Given:
         if truth is not None and "mask" in truth.secrets:
             found[truth.node] = truth.secrets["mask"]
     return Given(objects={"masks": found})
+
+
+def uses(scenario: Scenario, *kinds: type) -> bool:
+    """Whether one of the scenario's plugins is of these classes."""
+    return any(isinstance(PLUGINS.build(s.name, s.options), kinds) for s in scenario.plugins)
+
+
+def own_networks(scenario: Scenario, folder: RunFolder | None) -> Given:
+    """The networks that the encoder was trained with, from the truth of the party that did."""
+    path = folder.truth / NETWORKS if folder else None
+    found = load_state(path) if path is not None and path.exists() else {}
+    return Given(objects={"networks": found})
+
+
+def own_classifier(scenario: Scenario, folder: RunFolder | None) -> Given:
+    """The same, and what the classifier among them was trained for."""
+    given = own_networks(scenario, folder)
+    return Given(objects={**given.objects, "tasks": settings(scenario).tasks})
 
 
 def policy_of(scenario: Scenario) -> Policy | None:
@@ -164,6 +186,20 @@ CONDITIONS = {
     ),
     "masks": Condition("secret masks (plugin 'ars' with share below 1)", masks),
     "true-masks": Condition("secret masks that clients kept", masks, true_masks, ("masks",)),
+    "own-decoder": Condition(
+        "an encoder trained against a decoder (plugins 'ran', 'arl')",
+        lambda scenario: uses(scenario, ReconstructiveAdversary, AdversarialReconstruction),
+        own_networks,
+        ("networks",),
+    ),
+    "own-classifier": Condition(
+        "an encoder trained for a task (plugins 'dnn', 'ran', 'arl')",
+        lambda scenario: uses(
+            scenario, TaskEncoder, ReconstructiveAdversary, AdversarialReconstruction
+        ),
+        own_classifier,
+        ("networks", "tasks"),
+    ),
     "input-layer": Condition(
         f"the layer '{INPUT}'", lambda scenario: settings(scenario).layer == INPUT
     ),

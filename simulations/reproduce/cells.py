@@ -77,6 +77,8 @@ def cells_of(
         scenario = seeded(chosen, seed)
         split = experiment.work == "run" and scenario.variants
         for variant, one in variants_of(scenario) if split else [("", scenario)]:
+            if experiment.variants and variant and variant not in experiment.variants:
+                continue
             yield Cell(
                 experiment=experiment.name,
                 variant=variant,

@@ -39,6 +39,7 @@ class Experiment:
     seeds: tuple[int, ...] = (101, 102, 103)
     spare: tuple[int, ...] = ()
     settings: tuple[str, ...] = ()  # as after --set, over the profile's
+    variants: tuple[str, ...] = ()  # those of the scenario that are run; all without
     work: Work = "run"
     metrics: tuple[str, ...] = ("mse", "psnr")
     about: str = ""  # data, model and sizes in words, for the table

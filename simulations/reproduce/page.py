@@ -11,11 +11,12 @@ INTRO = """# The papers, tested
 
 Every table and figure of the five papers has a row. *Reproduced* means that an experiment which
 could have shown the opposite agrees with the claim, *refuted* that it disagrees, *undecided* that
-its interval holds both, or that it has fewer than three seeds, or that it was done on other data
-than the claim is about. *Not done* gives the reason. Intervals are 95 % over seeds (Student's t
-on values paired by seed); `n` are the samples that attacks are scored on. A *blind* attacker does
-not know the defence, an *informed* one does. The figures behind a row, with the blind guess and
-the majority class beside them, are in `docs/measured/`.
+its interval holds both, or that it has fewer than three seeds. *Not done* gives the reason. A
+verdict is about the data and sizes that stand beside it; they are smaller than the paper's, and
+where they are others (digits for faces) the row says so. Intervals are 95 % over seeds (Student's
+t on values paired by seed); `n` are the samples that attacks are scored on. A *blind* attacker
+does not know the defence, an *informed* one does. The figures behind a row, with the blind guess
+and the majority class beside them, are in `docs/measured/`.
 
 This page is made by `make manual` and by `fedpriv reproduce`, from the catalogue in
 `simulations/reproduce/papers` and the CSV files."""

@@ -20,6 +20,7 @@ from fedpriv.simulations.reproduce.cells import Cell
 from fedpriv.sweepfolder import SweepFolder
 from fedpriv.tables import Row
 
+REACHED = (10, 15, 20)  # decibels
 LAST = 5  # rounds whose mean accuracy stands beside the last one's
 
 
@@ -88,7 +89,8 @@ def by_attack(scores: Sequence[Row], metrics: Sequence[str]) -> list[Row]:
 def figures(rows: Sequence[Row], metrics: Sequence[str]) -> Row:
     """One attack's figures over victims: n, the middle, its interval, and the blind guess.
 
-    Decibels have their median, everything else its mean. The interval is a 95 % bootstrap over
+    Decibels have their median, and how many victims reach some bounds, which is Pr[PSNR ≥ ε] of ATS
+    definitions 1 and 2; everything else has its mean. The interval is a 95 % bootstrap over
     victims; how much a figure moves from training to training, only several seeds can say.
     """
     first = rows[0]
@@ -98,9 +100,12 @@ def figures(rows: Sequence[Row], metrics: Sequence[str]) -> Row:
         values = [float(row[name]) for row in rows if row.get(name, "") != ""]
         if not values:
             continue
-        middle = np.median if METRICS.build(name).unit == "dB" else np.mean
+        decibels = METRICS.build(name).unit == "dB"
+        middle = np.median if decibels else np.mean
         low, high = bootstrap(values, middle)
         found |= {name: float(middle(values)), f"{name}-low": low, f"{name}-high": high}
+        for bound in REACHED if decibels else ():
+            found[f"{name}-from-{bound}"] = float(np.mean([value >= bound for value in values]))
         blind = [float(row[name + BLIND]) for row in rows if row.get(name + BLIND, "") != ""]
         if blind:
             found[name + BLIND] = float(middle(blind))

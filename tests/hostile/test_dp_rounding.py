@@ -1,5 +1,7 @@
 """A server whose weights make rounding speak: no sample moves another's gradient, not by a bit."""
 
+import itertools
+
 import pytest
 import torch
 from messages import context_of
@@ -7,6 +9,7 @@ from worlds import UPDATES
 
 from fedpriv.clients.catalogue import plugin_of
 from fedpriv.clients.job import make_job
+from fedpriv.clients.protection.each import Outer
 from fedpriv.clients.protection.ghost import OuterProducts
 from fedpriv.scenario import from_tables, merged
 from fedpriv.scenario.built import first_state
@@ -41,6 +44,15 @@ def gradients_of(job, x, y):
     """What the clipped sum is made of, for every sample (N, …)."""
     job.optimiser.zero_grad()
     outputs = job.model(x)
+    if hasattr(job.model, "watching"):
+        job.loss(outputs, y).each.sum().backward()
+        parts = [part for parts in job.model.watching.found.values() for part in parts]
+        every = slice(None)
+        found = [(p.x, p.y) if isinstance(p, Outer) else (p.make(every),) for p in parts]
+        found = [outputs, *itertools.chain.from_iterable(found)]
+        found = [one.detach()[: len(y)].clone() for one in found]
+        job.model.clip(1.0)
+        return found
     if not hasattr(job.model, "parts"):
         job.loss(outputs, y).backward()
         return [outputs.detach(), *(p.grad_sample.clone() for p in job.optimiser.params)]
@@ -59,7 +71,7 @@ def model(request):
 
 
 @pytest.mark.parametrize("size", [0.0, 1.0, 1e6])
-@pytest.mark.parametrize("mode", ["hooks", "functorch", "ghost"])
+@pytest.mark.parametrize("mode", ["explicit", "hooks", "functorch", "ghost"])
 def test_what_is_in_one_sample_never_moves_another(model, mode, size):
     job = job_of(model, mode, size)
     x, y = job.x[:16].clone(), job.y[:16].clone()
@@ -75,7 +87,7 @@ def test_what_is_in_one_sample_never_moves_another(model, mode, size):
 
 
 @pytest.mark.parametrize("size", [0.0, 1.0, 1e6])
-@pytest.mark.parametrize("mode", ["hooks", "functorch", "ghost"])
+@pytest.mark.parametrize("mode", ["explicit", "hooks", "functorch", "ghost"])
 def test_how_many_there_are_never_moves_anybody(model, mode, size):
     """The mean over a batch did, and so did matrices of fewer than four rows."""
     job = job_of(model, mode, size)
