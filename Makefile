@@ -24,8 +24,18 @@ test-deployed: $(STAMP)
 	$(BIN)/python -m pytest -m deployed
 
 # The enemy's part over real gRPC: three federations at the same time, since most of it is waiting.
+HOSTILE = $(BIN)/python -m pytest -m "deployed and hostile"
+ALONE = test_insisting test_odd_replies
+.PHONY: hostile-looking $(ALONE:%=hostile-%)
+
 test-hostile: $(STAMP)
-	$(BIN)/python -m pytest -m "deployed and hostile" tests/deployed -n 3 --dist loadgroup
+	$(MAKE) --no-print-directory --jobs 3 --output-sync=target $(ALONE:%=hostile-%) hostile-looking
+
+hostile-looking:
+	$(HOSTILE) tests/deployed $(ALONE:%=--ignore tests/deployed/%.py)
+
+$(ALONE:%=hostile-%): hostile-%:
+	$(HOSTILE) tests/deployed/$*.py
 
 test-all: $(STAMP)
 	$(BIN)/python -m pytest

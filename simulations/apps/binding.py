@@ -32,10 +32,9 @@ def usable(watched: Watched, clients: int) -> tuple[list[Observation], list[str]
         return [], [f"its loss ({named}) is not supported yet"]
     good = [one for one in seen if finite(one)]
     reasons = [f"{len(seen) - len(good)} updates hold NaN or infinity"] if good != seen else []
-    if notes.scaled:
-        reasons.append(
-            f"attacks took its loss for the plain mean, and it has {' and '.join(notes.scaled)}"
-        )
+    # A sum in place of a mean stretches gradients, which is measured; weights bend them.
+    if bent := sorted(text for text in notes.scaled if not text.startswith("reduction")):
+        reasons.append(f"attacks took its loss for the plain mean, and it has {' and '.join(bent)}")
     return [in_types_of(fitted_to(one, model), model).on(model) for one in good], reasons
 
 

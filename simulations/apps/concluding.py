@@ -53,8 +53,12 @@ def doubts_of(
     told = alone is not None and "sample" not in known
     return [
         *([] if whole else [f"the app was stopped after {rounds} rounds"]),
-        *([f"no {claim} could be scored" for claim in ASKED if claim not in known]),
         *([alone.sentence] if told and alone is not None else []),
+        *(
+            f"no {claim} could be scored"
+            for claim in ASKED
+            if claim not in known and not (told and claim == "sample")
+        ),
         *reasons,
         *(f"{one['attack']} failed" for one in tried.failed),
         *(["some attacks were cut short"] if tried.partial else []),

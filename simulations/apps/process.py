@@ -1,6 +1,7 @@
 """The process of one app: run it, attack what its server saw, score it, say what holds."""
 
 import json
+import os
 import shlex
 import sys
 import time
@@ -19,6 +20,7 @@ from fedpriv.simulations.apps.binding import last_model, public_of, usable
 from fedpriv.simulations.apps.concluding import start, verdict_on
 from fedpriv.simulations.apps.handing import handed
 from fedpriv.simulations.apps.launching import ERROR, Job
+from fedpriv.simulations.apps.remarks import remarks
 from fedpriv.simulations.apps.running import watched_run
 from fedpriv.simulations.apps.serving import parsed_data, serve
 from fedpriv.simulations.apps.source import Source, check_names, read_source
@@ -50,7 +52,12 @@ def judge(job: Job) -> dict[str, Any]:
             "installed here"
         )
     deliberate_threads()
-    with stoppable() as going_on:
+    command = os.getppid()  # where it was ended from outside, nobody waits for a verdict
+    with stoppable() as asked:
+
+        def going_on(part: float, loss: float) -> bool:
+            return os.getppid() == command and asked(part, loss)
+
         watched, private, whole = watched_run(
             source,
             folder.path,
@@ -155,17 +162,10 @@ def findings(
             lambda name: folder.truth_of(name) if name in known else None,
         )
     )
-    for told, trained in sorted(watched.miscounted)[:1]:
-        found.append(
-            {
-                "cause": "num-examples",
-                "severity": "note",
-                "detail": f"the app reports {told} examples, which is its number of batches, where "
-                f"a client trained on {trained} samples: FedAvg weighs clients by it.",
-                "evidence": [],
-            }
-        )
-    return found
+    return found + [
+        {"cause": cause, "severity": "note", "detail": detail, "evidence": []}
+        for cause, detail in remarks(watched)
+    ]
 
 
 def about_app(
@@ -204,7 +204,8 @@ def epsilon_of(
     delta = next(
         (float(v) for k, v in source.config.items() if "delta" in k and 0 < float(v) < 1), DELTA
     )
-    if len(watched.rounds) < 2:  # one round cannot show whether the app counts them all
+    local = any(one.epsilon is not None for one in private)
+    if len(watched.rounds) < 2 and not local:  # one round cannot show whether all are counted
         return None
     found = verified(watched, private, len(watched.rounds), delta)
     if found is None:

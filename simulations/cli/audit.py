@@ -65,7 +65,9 @@ def audit(
             "here: a name of `fedpriv list data`, a file.csv or pkg.module:function. Repeatable."
         ),
     ] = None,
-    clients: Annotated[int, typer.Option(help="With --app: how many clients.", min=1)] = 10,
+    clients: Annotated[
+        int | None, typer.Option(help="With --app: how many clients. Default: 10.", min=1)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Find out whether a federation leaks, and which defence would stop it."""
@@ -81,8 +83,10 @@ def audit(
             raise BadOption(
                 "--app takes --run-config, --data, --clients, --minutes, --pdf and --out."
             )
-        of_app(app, run_config or [], data or [], clients, minutes, folder, as_json, pdf)
+        of_app(app, run_config or [], data or [], clients or 10, minutes, folder, as_json, pdf)
         return
+    if run_config or data or clients:
+        raise BadOption("--run-config, --data and --clients are for --app; use --set.")
     from fedpriv.report.sheet import write_sheet
     from fedpriv.runfolder import RunFolder, new_folder
     from fedpriv.scenario import read
@@ -150,8 +154,11 @@ def of_app(
     from fedpriv.runfolder import new_folder
     from fedpriv.simulations.apps.launching import Job, launch
     from fedpriv.simulations.apps.source import read_source
+    from fedpriv.simulations.apps.support import check_supported
 
-    name = read_source(app, run_config).name
+    source = read_source(app, run_config)
+    check_supported(source)  # in one sentence, before a process is started
+    name = source.name
     place = folder or new_folder(f"audit-{name}").path
     job = Job(app, str(place.resolve()), minutes, clients, tuple(run_config), tuple(data))
     found = launch(job)

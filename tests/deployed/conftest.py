@@ -11,15 +11,11 @@ HELPERS = HERE.parent / "helpers"
 sys.path.insert(0, str(HERE))
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist looks for the groups when it is its turn
 def pytest_collection_modifyitems(items):
     for item in items:
         if Path(item.fspath).parent == HERE:
             item.add_marker(pytest.mark.deployed)
             item.add_marker(pytest.mark.timeout(1800))
-            # In parallel, tests that only look stay in one process and share a federation.
-            shared = "federation" in item.fixturenames
-            item.add_marker(pytest.mark.xdist_group("federation" if shared else item.name))
 
 
 @pytest.fixture(scope="session", autouse=True)
