@@ -50,9 +50,8 @@ def save_ppc(path: Path, results: pd.DataFrame) -> None:
     """PPC curves as PNG: a column for each defence, a row for each kind of attack (SPN fig. 5).
 
     `results` has a line for defence, value, attack, batch size and seed: accuracy, m and CAP's
-    distances.
-    Accuracy is on the left axis, distances on the right; green is where ‖E‖ > ‖B‖. An attack has one
-    colour everywhere. A band is the spread over seeds.
+    distances. Accuracy is on the left axis, distances on the right; green is where ‖E‖ > ‖B‖.
+    An attack has one colour everywhere. A band is the spread over seeds.
     """
     import matplotlib
 
