@@ -77,9 +77,7 @@ def save_ppc(path: Path, results: pd.DataFrame) -> None:
     write_bytes(path, stream.getvalue())
 
 
-def _panel(
-    axis: Any, own: pd.DataFrame, column: str, right: float, attacks: Sequence[str]
-) -> None:
+def _panel(axis: Any, own: pd.DataFrame, column: str, right: float, attacks: Sequence[str]) -> None:
     for left, end, colour in (
         (0, BORDERS[0], "#d5f0d5"),
         (BORDERS[1], right, "#f6d5d5"),
