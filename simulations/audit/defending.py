@@ -44,7 +44,8 @@ def defences(work: Audit) -> None:
             series = inferred_from(
                 candidate.scenario, training_of(work, candidate), work.means, each, work.rounds
             )
-            one = judged_defence(candidate, found, work.gates, own, series)
+            planted = work.series.controls
+            one = judged_defence(candidate, found, work.gates, own, series, planted)
             one = replace(one, price=price)
         work.tried.append(one)
         work.tell(f"defence {one.name}: {one.word} {one.why}".rstrip())
