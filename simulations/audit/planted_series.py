@@ -64,7 +64,7 @@ def control(scenario: Scenario, folder: RunFolder, means: Means) -> list[Row]:
             progress=means.in_time,
         )
         own = replace(means, own=())
-        return inferred_from(plain, folder, own, 0, plain.federation.rounds).rows
+        return inferred_from(plain, folder, own, 0, ROUNDS, shadows=False).rows
     except FedprivError:
         return []
 

@@ -55,7 +55,7 @@ from fedpriv.simulations.judging.sums import put_together
 from fedpriv.tables import Row
 
 RACING = 0.2  # the part of a cell's units that its race may take
-TRYING = 0.2  # and the trial of one attack on planted clients
+TRYING = 0.4  # and the trial of one attack on planted clients
 
 
 @dataclass(frozen=True)
@@ -182,12 +182,11 @@ def attacked(
         probe.cell: battery(probe, races.get(probe.cell), means, enough) if only is None else only
         for probe in probes
     }
-    if racing:
-        tried(probes, chosen, means, share, found)
+    spent = tried(probes, chosen, means, share, found) if only is None else {}
     tasks: list[tuple[Probe, AttackTask]] = []
     for probe in probes:
-        race = races.get(probe.cell)
-        tasks += plan(probe, chosen[probe.cell], race, means, share, found)
+        left = share - spent.get(probe.cell, 0)
+        tasks += plan(probe, chosen[probe.cell], races.get(probe.cell), means, left, found)
     for (probe, task), done in zip(
         tasks, means.carry([task for _, task in tasks], means.deadline), strict=True
     ):
@@ -252,10 +251,10 @@ def tried(
     means: Means,
     units: int,
     found: Found,
-) -> None:
+) -> dict[Cell, int]:
     """Let planted clients say how many steps attacks need, where the units have room for that.
 
-    Attacks of the scenario's own keep the steps that it says.
+    Attacks of the scenario's own keep the steps that it says. Returns the units that it took.
     """
     asked = {Method.with_options(one.name, one.options).label for one in means.own}
     tasks = [
@@ -268,14 +267,18 @@ def tried(
         and units_of(method, probe.scenario, len(probe.planted), probe.samples) <= TRYING * units
     ]
     done = means.carry([task for _, _, task in tasks], means.deadline)
+    spent: dict[Cell, int] = {}
     for (probe, method, _), trial in zip(tasks, done, strict=True):
         if isinstance(trial, Exception):
             continue  # then it takes all its steps
+        took = units_of(method, probe.scenario, len(probe.planted), probe.samples)
+        spent[probe.cell] = spent.get(probe.cell, 0) + int(took * trial.work)
         found.trials.setdefault(probe.cell.name, {})[method.label] = trial.plain()
         chosen[probe.cell] = [
             shortened(one, probe.scenario, trial.part) if one == method else one
             for one in chosen[probe.cell]
         ]
+    return spent
 
 
 def plan(

@@ -41,6 +41,11 @@ class Trial:
     whole: tuple[float, float] | None = None
     taken: tuple[float, float] | None = None
 
+    @property
+    def work(self) -> float:
+        """What the trial took, in runs with all steps."""
+        return 1.0 + sum(part for part in PARTS if part <= self.part)
+
     def plain(self) -> dict[str, Any]:
         return asdict(self)
 

@@ -101,8 +101,10 @@ def configured(work: Audit, cells: Sequence[Cell], units: int) -> Found:
     told = searched(told_cells(cells), int(TOLD * units))
     work.kinds = holding(told, work.gates)
     if "sample" not in work.kinds:
-        work.tell("a server that is told more draws samples: the updates themselves are searched")
-        return searched(cells, units - told.units)
+        work.tell("a server that is told more decides nothing: the updates themselves are searched")
+        direct = searched(cells, units - told.units)
+        direct.races, direct.trials = told.races | direct.races, told.trials | direct.trials
+        return direct
     work.tell(f"not even a server that is told more can tell the {' or '.join(sorted(work.kinds))}")
     reader = [shortened(Method(READER), work.scenario, 0.0)]
     direct = attacked(work.scenario, cells, place, work.means, work.units, only=reader)

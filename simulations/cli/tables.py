@@ -35,11 +35,13 @@ def scores_table(title: str, rows: Sequence[Row]) -> Table:
 
 
 def figures(name: str, rows: Sequence[Row]) -> list[str]:
-    """The median of a metric, and the worst where it has a bound."""
+    """The median of a metric, and the worst where it has a bound; of hits and misses the share."""
     metric = METRICS.build(name)
     values = [float(row[name]) for row in rows if name in row]
     if not values:
         return ["", ""] if metric.bound else [""]
+    if not metric.bound and set(values) <= {0.0, 1.0}:  # their median would be 0 or 1
+        return [f"{sum(values) / len(values):.1%}"]
     found = [metric.shown(median(values))]
     if metric.bound:
         found.append(metric.shown(max(values) if metric.leaks == "high" else min(values)))
