@@ -86,8 +86,9 @@ def audited(name: str, place: Path) -> tuple[dict[str, Any], float]:
     kept = place / "cpu-seconds.json"
     if not kept.exists():
         started = time.process_time()
-        console = Console(stderr=True)
-        audit(scenario_of(name), RunFolder(place), work=FEDERATIONS[name][0], console=console)
+        console, again = Console(stderr=True), RunFolder(place).rounds_file.exists()
+        units = FEDERATIONS[name][0]
+        audit(scenario_of(name), RunFolder(place), work=units, resume=again, console=console)
         kept.write_text(json.dumps(time.process_time() - started))
     return RunFolder(place).verdict(), float(json.loads(kept.read_text()))
 
