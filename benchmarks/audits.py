@@ -51,9 +51,9 @@ BASE = {
     "defences": [LOUD],
 }
 FEDERATIONS: Mapping[str, tuple[int, dict[str, Any]]] = {  # units, and what differs
-    "dlnet-1": (60_000, {"data": {"name": "cifar100"}, "model": {"name": "dlnet"},
+    "dlnet-1": (30_000, {"data": {"name": "cifar100"}, "model": {"name": "dlnet"},
                           "training": {"batch-size": 1}}),
-    "dlnet-4": (240_000, {"data": {"name": "cifar10"}, "model": {"name": "dlnet"},
+    "dlnet-4": (100_000, {"data": {"name": "cifar10"}, "model": {"name": "dlnet"},
                           "training": {"batch-size": 4}}),
     "lenet-4": (240_000, {"data": {"name": "mnist-5k"}, "model": {"name": "lenet"},
                           "training": {"batch-size": 4}}),
@@ -61,7 +61,7 @@ FEDERATIONS: Mapping[str, tuple[int, dict[str, Any]]] = {  # units, and what dif
                         "training": {"batch-size": 8}}),
     "lenet-2-steps-3": (240_000, {"data": {"name": "mnist-5k"}, "model": {"name": "lenet"},
                                   "training": {"batch-size": 2, "local-steps": 3}}),
-    "resnet20-1": (12_000, {"data": {"name": "fashion-mnist"}, "model": {"name": "resnet20"},
+    "resnet20-1": (8_000, {"data": {"name": "fashion-mnist"}, "model": {"name": "resnet20"},
                             "training": {"batch-size": 1}}),
 }  # fmt: skip
 CELL = "round-1-batch-own"
