@@ -51,7 +51,7 @@ BASE = {
     "defences": [LOUD],
 }
 FEDERATIONS: Mapping[str, tuple[int, dict[str, Any]]] = {  # units, and what differs
-    "dlnet-1": (30_000, {"data": {"name": "cifar100"}, "model": {"name": "dlnet"},
+    "dlnet-1": (60_000, {"data": {"name": "cifar100"}, "model": {"name": "dlnet"},
                           "training": {"batch-size": 1}}),
     "dlnet-4": (100_000, {"data": {"name": "cifar10"}, "model": {"name": "dlnet"},
                           "training": {"batch-size": 4}}),
@@ -95,7 +95,8 @@ def audited(name: str, place: Path) -> tuple[dict[str, Any], float]:
 
 def victims_in(folder: RunFolder) -> list[Any]:
     """The updates that single attacks see: the first that are not planted."""
-    counted = {str(row["node"]) for row in rows_in(folder.below("..", "..").scores())}
+    scores = rows_in(RunFolder(folder.path.parents[1]).scores())
+    counted = {str(row["node"]) for row in scores if row.get("folder") == f"cells/{CELL}"}
     return [seen for seen in of_run(folder).updates if str(seen.node) in counted][:VICTIMS]
 
 
