@@ -55,12 +55,21 @@ def holding(found: Found, gates: Sequence[Gate]) -> set[str]:
 
     What is missing, or was attacked badly, leaves a kind open.
     """
-    if found.missing or of_fairness(gates, found.rows, found.controls):
+    if found.missing:
         return set()
     kinds: dict[str, set[str]] = {}
     for one in outcomes(gates, found.rows):
         kinds.setdefault(one.claim, set()).add(one.word)
-    return {claim for claim, words in kinds.items() if words == {"holds"}}
+    return {
+        claim
+        for claim, words in kinds.items()
+        if words == {"holds"}
+        and not of_fairness(
+            [gate for gate in gates if METRICS.build(gate.metric).of == claim],
+            about(found.rows, {claim}),
+            about(found.controls, {claim}),
+        )
+    }
 
 
 def about(rows: Iterable[Row], kinds: set[str]) -> list[Row]:
@@ -75,9 +84,15 @@ def about(rows: Iterable[Row], kinds: set[str]) -> list[Row]:
 
 
 def merged(told: Found, direct: Found, kinds: set[str]) -> Found:
-    """Both stages as one, the told one with the kinds of claim that it decides."""
+    """Both stages as one, the told one with the kinds of claim that it decides.
+
+    Owners are asked from all rounds of the training: few updates are too few to tell them by, so
+    that these say something of them only where they leak.
+    """
+    known = {one.claim: one.word for one in outcomes((), direct.rows)}
+    asked = {claim for claim in known if claim != "owner" or known[claim] == "leaks"}
     return Found(
-        rows=[*about(told.rows, kinds), *direct.rows],
+        rows=[*about(told.rows, kinds), *about(direct.rows, asked | {"sample", "labels"})],
         missing=[*told.missing, *direct.missing],
         refused={**told.refused, **direct.refused},
         absent={**told.absent, **direct.absent},

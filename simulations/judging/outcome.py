@@ -90,11 +90,13 @@ def outcomes(gates: Sequence[Gate], rows: Iterable[Row]) -> list[Outcome]:
     if gates:
         return [by_gate(gate, scores) for gate in gates]
     found: dict[str, Outcome] = {}
+    seen: set[str] = set()  # kinds that a metric has answered, or that a blind guess knows
     for name in METRICS:
         metric = METRICS.build(name)
         measured = [row for row in scores if number_in(row, name) is not None]
-        if not measured or metric.of in found:
+        if not measured or not metric.decides or metric.of in seen:
             continue
+        seen.add(metric.of)
         if metric.bound is not None:
             gate = Gate(name, metric.leaks == "high", metric.bound)
             found[metric.of] = by_worst(gate, measured)
