@@ -4,7 +4,6 @@ import math
 import time
 from typing import Any
 
-from fedpriv.catalogue import METRICS
 from fedpriv.report.page import write_report
 from fedpriv.simulations.audit import doubts as doubting
 from fedpriv.simulations.audit.conclusion import (
@@ -31,7 +30,6 @@ from fedpriv.simulations.audit.stage import Found
 from fedpriv.simulations.audit.state import Audit
 from fedpriv.simulations.dp.card import written_card
 from fedpriv.simulations.judging.deciding import decided
-from fedpriv.simulations.judging.inferred import JUDGES
 from fedpriv.simulations.judging.outcome import Outcome, Word, overall
 from fedpriv.tables import Row
 
@@ -56,7 +54,7 @@ def concluded(work: Audit) -> dict[str, Any]:
         *doubting.of_missing(work.own.missing),
         *doubting.of_scores(work.scenario, work.gates, configured, work.own.absent, own),
         *of_fairness(work.gates, work.own.rows, work.own.controls),
-        *(doubts_about_series(work) if about_series(work) else ()),
+        *(doubts_about_series(work) if doubting.asks_series(work.gates) else ()),
         *(doubts_about(work.malicious, work) if guarded else ()),
     ]
     questions = decided(work.gates, configured)
@@ -123,12 +121,6 @@ def doubts_about_series(work: Audit) -> list[str]:
     """What is missing of attacks on all rounds, and who was never seen to work."""
     found = work.series
     return [*doubting.of_missing(found.missing), *of_controls(found.rows, found.controls)]
-
-
-def about_series(work: Audit) -> bool:
-    """Whether members, owners and class shares are asked about; gates may ask for others."""
-    asked = {METRICS.build(gate.metric).of for gate in work.gates}
-    return not work.gates or bool(asked & set(JUDGES))
 
 
 def covered(work: Audit, configured: list[Row]) -> list[Line]:

@@ -196,7 +196,8 @@ def judged_defence(
         candidate.scenario, gates, rows, found.absent, own, series is not None
     )
     doubts += of_fairness(gates, found.rows, found.controls)
-    doubts += of_controls(series.rows, planted) if series else []
+    if series and doubting.asks_series(gates):
+        doubts += of_controls(series.rows, planted)
     word = overall(known, doubts)
     why = "; ".join([*doubts, *(one.why for one in known if one.word == "undecided")][:3])
     shown = "" if word == "leaks" else why

@@ -55,7 +55,7 @@ from fedpriv.simulations.judging.sums import put_together
 from fedpriv.tables import Row
 
 RACING = 0.2  # the part of a cell's units that its race may take
-TRYING = 0.4  # and the trial of one attack on planted clients
+TRYING = 0.25  # and the trials of its attacks on planted clients
 
 
 @dataclass(frozen=True)
@@ -257,15 +257,16 @@ def tried(
     Attacks of the scenario's own keep the steps that it says. Returns the units that it took.
     """
     asked = {Method.with_options(one.name, one.options).label for one in means.own}
-    tasks = [
-        (probe, method, TrialTask(Path(probe.folder.path), method, probe.planted))
-        for probe in probes
-        for method in chosen[probe.cell]
-        if probe.planted
-        and method.label not in asked
-        and searches(method, probe.scenario)
-        and units_of(method, probe.scenario, len(probe.planted), probe.samples) <= TRYING * units
-    ]
+    tasks = []
+    for probe in probes:
+        room = int(TRYING * units)
+        for method in chosen[probe.cell]:
+            takes = 2 * units_of(method, probe.scenario, len(probe.planted), probe.samples)
+            if method.label in asked or not searches(method, probe.scenario) or takes > room:
+                continue
+            if probe.planted:
+                tasks.append((probe, method, TrialTask(probe.folder.path, method, probe.planted)))
+                room -= takes
     done = means.carry([task for _, _, task in tasks], means.deadline)
     spent: dict[Cell, int] = {}
     for (probe, method, _), trial in zip(tasks, done, strict=True):
