@@ -11,7 +11,13 @@ from fedpriv.attacks.analytic.readout import read_bins, read_rows
 from fedpriv.attacks.analytic.recursive import Recursive
 from fedpriv.attacks.codes.attributes import AttributeAttack, FeatureAttack
 from fedpriv.attacks.codes.decoder import DecoderAttack, TakeAsIs
-from fedpriv.attacks.codes.masks import MaskOverlap, MaskReading, MaskSearch
+from fedpriv.attacks.codes.masks import (
+    AttributeBehindMask,
+    MaskOverlap,
+    MaskReading,
+    MaskSearch,
+)
+from fedpriv.attacks.codes.own import OwnClassifier, OwnDecoder
 from fedpriv.attacks.inference.class_shares import ClassShares
 from fedpriv.attacks.inference.membership import (
     by_model,
@@ -223,10 +229,10 @@ ATTACKS: Registry[Attack] = AttackRegistry(
         ),
         "spn-aware": AttackRow(
             FeatureInversion,
-            "knows of the secret head: reads label and features off the public one",
+            "knows of the secret head: reads labels and features off the public one",
             "SPN",
             knows=("spn",),
-            needs=("one-sample",),
+            needs=("few-samples",),
         ),
         "linear": AttackRow(
             LinearSystem,
@@ -392,6 +398,21 @@ ATTACKS: Registry[Attack] = AttackRegistry(
             knows=("ran", "arl"),
             needs=("pictures",),
         ),
+        "own-decoder": _on_codes(
+            OwnDecoder,
+            "analysis: the decoder that the encoder was trained against",
+            "RAN sect. 3.1",
+            by="analysis",
+            needs=("own-decoder",),
+        ),
+        "own-classifier": _on_codes(
+            OwnClassifier,
+            "analysis: the classifier that the encoder was trained with",
+            "RAN sect. 3.1",
+            by="analysis",
+            claims="attribute",
+            needs=("own-classifier",),
+        ),
         "mask-reading": _on_codes(
             MaskReading,
             "reads masks off the codes, then decodes",
@@ -415,6 +436,14 @@ ATTACKS: Registry[Attack] = AttackRegistry(
             "classifier of a private attribute",
             "ARS eq. 13",
             claims="attribute",
+        ),
+        "attribute-behind-mask": _on_codes(
+            AttributeBehindMask,
+            "reads masks off the codes, then an attribute off what passes",
+            "ours",
+            knows=("ars",),
+            claims="attribute",
+            needs=("masks",),
         ),
         "features": _on_codes(
             FeatureAttack,

@@ -81,7 +81,7 @@ PLUGINS: Registry[PrivacyPlugin] = Registry("plugin", "plugins", {
     ),
     "arl": PluginRow(
         AdversarialReconstruction, "task codes that resist inversion", "ARL eq. 9", CODES,
-        neutral={"lambda1": 0.0}, strong={"lambda1": 5.0}, baseline=(Spec("dnn"),),
+        neutral={"lambda1": 0.0, "public": 0.0}, strong={"lambda1": 1.0}, baseline=(Spec("dnn"),),
     ),
     "dnn": PluginRow(
         TaskEncoder, "plain features of the task's network", "RAN sect. 3.1", CODES,

@@ -13,8 +13,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
-from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
+from torch.optim.optimizer import (
+    Optimizer,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
 from torch.overrides import TorchFunctionMode
+
+from fedpriv.clients.rescaling import factor_of
 
 LOSSES = {
     functional.cross_entropy: "cross-entropy",
@@ -33,12 +39,21 @@ MOST_HELD = 4000  # evaluated samples that are kept
 
 @dataclass(eq=False)
 class Call:
-    """A forward call of a model that nothing else called."""
+    """A forward call of a model that nothing else called.
 
-    module: nn.Module
+    Where a model is called part by part, each on what the one before gave, it is one call of them
+    all: `chain` has the parts with the shapes that they take.
+    """
+
+    chain: list[tuple[nn.Module, tuple[int, ...]]]
     x: Tensor
     training: bool
     learns: bool  # whether gradients were wanted
+    output: Tensor | None = None
+
+    @property
+    def modules(self) -> list[nn.Module]:
+        return [module for module, _ in self.chain]
 
 
 @dataclass(eq=False)
@@ -66,9 +81,17 @@ class Notes:
     outputs: set[int] = field(default_factory=set)
     training: set[bool] = field(default_factory=set)
     dropout: float = 0.0
-    model: nn.Module | None = None
-    parts: set[str] = field(default_factory=set)  # classes of modules that were called one by one
+    chain: list[tuple[nn.Module, tuple[int, ...]]] = field(default_factory=list)  # the model
+    parts: set[str] = field(default_factory=set)  # classes of models that are trained side by side
+    itself: bool = True  # whether every target is the input itself
+    factor: float = 1.0  # of the first step's gradients, against those of its plain mean loss
+    pieces: int = 1  # batches whose gradients are added up before a step
     tokens: bool = False  # whether whole numbers entered the model, as text does
+
+    @property
+    def model(self) -> nn.Module | None:
+        """The model that was trained; its first part where it is called part by part."""
+        return self.chain[0][0] if self.chain else None
 
     @property
     def steps(self) -> int:
@@ -90,6 +113,7 @@ class Eyes:
         self.held: list[tuple[Tensor, Tensor]] = []  # batches that were evaluated, with labels
         self._count = 0
         self._depth = 0
+        self._away = False
         self._calls: list[Call] = []
         self._losses: list[Loss] = []
         self._stack = ExitStack()
@@ -97,8 +121,9 @@ class Eyes:
     def __enter__(self) -> Self:
         before = register_module_forward_pre_hook(self._before)
         after = register_module_forward_hook(self._after, always_call=True)
+        stepping = register_optimizer_step_pre_hook(self._stepping)
         stepped = register_optimizer_step_post_hook(self._stepped)
-        for handle in (before, after, stepped):
+        for handle in (before, after, stepping, stepped):
             self._stack.callback(handle.remove)
         return self
 
@@ -118,6 +143,8 @@ class Eyes:
             self.current = None
 
     def _before(self, module: nn.Module, arguments: tuple[Any, ...]) -> None:
+        if self._away:
+            return
         top, self._depth = self._depth == 0, self._depth + 1
         if is_transform(module):
             self._transformed(module)
@@ -125,7 +152,12 @@ class Eyes:
             self._called(module, arguments[0])
 
     def _after(self, module: nn.Module, arguments: tuple[Any, ...], result: Any) -> None:
+        if self._away:
+            return
         self._depth = max(0, self._depth - 1)
+        last = self._calls[-1] if self._calls and not self._depth else None
+        if last is not None and last.modules[-1] is module and isinstance(result, Tensor):
+            last.output = result.detach()
 
     def _transformed(self, module: nn.Module) -> None:
         name = type(module).__name__
@@ -142,13 +174,21 @@ class Eyes:
             if self.current is not None and torch.is_grad_enabled():
                 self.current.tokens = True
             return
-        call = Call(module, x.detach(), module.training, torch.is_grad_enabled())
+        part = (module, tuple(x.shape[1:]))
+        last = self._calls[-1] if self._calls else None
+        if last is not None and last.output is not None and is_same(last.output, x):
+            last.chain.append(part)
+            last.output = None
+            return
+        call = Call([part], x.detach(), module.training, torch.is_grad_enabled())
         if not call.learns:  # evaluation: only the last call can still meet its loss
             self._calls = [one for one in self._calls if one.learns]
         self._calls.append(call)
 
     def lost(self, loss: Loss) -> None:
         """A loss was computed: of a step to come, or of an evaluation."""
+        if self._away:
+            return
         if loss.learns:
             self._losses.append(loss)
         elif self._calls and not self._calls[-1].learns and self._count < MOST_HELD:
@@ -157,6 +197,20 @@ class Eyes:
                 self.held.append((x.cpu(), loss.target.cpu()))
                 self._count += len(x)
 
+    def _stepping(self, optimizer: Optimizer, arguments: Any, named: Any) -> None:
+        """Measure the gradients of a message's first step."""
+        calls, losses = [one for one in self._calls if one.learns], self._losses
+        if self.current is None or self.current.rates or not calls or len(calls) != len(losses):
+            return
+        if {loss.name for loss in losses} != {losses[0].name}:
+            return
+        x, y = torch.cat([one.x for one in calls]), torch.cat([loss.target for loss in losses])
+        self._away = True
+        try:
+            self.current.factor = factor_of(calls[0].chain, x, y, losses[0].name)
+        finally:
+            self._away = False
+
     def _stepped(self, optimizer: Optimizer, arguments: Any, named: Any) -> None:
         calls, losses = [one for one in self._calls if one.learns], self._losses
         self._calls, self._losses = [], []
@@ -164,7 +218,9 @@ class Eyes:
             return
         owned = {id(p) for group in optimizer.param_groups for p in group["params"]}
         calls = [
-            one for one in calls if any(id(p) in owned for p in one.module.parameters(recurse=True))
+            one
+            for one in calls
+            if any(id(p) in owned for module in one.modules for p in module.parameters())
         ]
         notes, options = self.current, optimizer.param_groups[0]
         notes.optimiser = type(optimizer).__name__.lower()
@@ -174,16 +230,22 @@ class Eyes:
         if not calls:
             return
         first = calls[0]
-        notes.parts |= {type(one.module).__name__ for one in calls}
-        notes.model = unwrapped(first.module)
+        same = [one for one in calls if one.modules == first.modules]
+        if len(same) < len(calls):
+            notes.parts |= {type(one.modules[0]).__name__ for one in calls}
+        notes.chain = [(unwrapped(module), shape) for module, shape in first.chain]
+        notes.pieces = max(notes.pieces, len(same))
         notes.training |= {one.training for one in calls}
         notes.dropout = max([notes.dropout, *dropout_of(first)])
-        notes.x.append(torch.cat([one.x for one in calls if one.module is first.module]).cpu())
+        x = torch.cat([one.x for one in same]).cpu()
+        notes.x.append(x)
         notes.losses |= {loss.name for loss in losses}
         notes.scaled |= {loss.scaled for loss in losses if loss.scaled}
         notes.outputs |= {loss.outputs for loss in losses}
         if losses:
-            notes.y.append(torch.cat([loss.target for loss in losses]).cpu())
+            y = torch.cat([loss.target for loss in losses]).cpu()
+            notes.y.append(y)
+            notes.itself &= y.numel() == x.numel() and torch.equal(y.flatten(), x.flatten())
 
 
 class _LossMode(TorchFunctionMode):
@@ -229,7 +291,13 @@ def unwrapped(module: nn.Module) -> nn.Module:
     return module
 
 
+def is_same(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors are the same numbers in memory, perhaps in another shape."""
+    return one.data_ptr() == other.data_ptr() and one.numel() == other.numel()
+
+
 def dropout_of(call: Call) -> Iterator[float]:
-    for module in call.module.modules():
-        if isinstance(module, _DropoutNd) and module.training:
-            yield module.p
+    for part in call.modules:
+        for module in part.modules():
+            if isinstance(module, _DropoutNd) and module.training:
+                yield module.p

@@ -11,7 +11,7 @@ from fedpriv.clients.job import Job, make_job
 from fedpriv.clients.plugin import PrivacyPlugin
 from fedpriv.clients.protection.releases import once
 from fedpriv.clients.protection.secret import secrets_of
-from fedpriv.clients.truth import truth_folder, truth_of_codes
+from fedpriv.clients.truth import keep_networks, truth_folder, truth_of_codes
 from fedpriv.codes.decoding import fit_decoder
 from fedpriv.codes.parties import settings, task_labels
 from fedpriv.codes.pool import learn
@@ -56,7 +56,14 @@ def publish_encoder(scenario: Scenario, server_round: int, context: Context) -> 
     """An initiator's encoder, and how many samples it was trained on."""
     job = make_job(scenario, None, server_round, context)
     plugin = plugin_of(scenario.plugins)
-    return once(job, "encoder", lambda: state_of(trained_encoder(job, plugin))), figures(job)
+
+    def encoder() -> State:
+        trained = state_of(trained_encoder(job, plugin))
+        if folder := truth_folder(scenario, server_round, context):
+            keep_networks(job, folder)
+        return trained
+
+    return once(job, "encoder", encoder), figures(job)
 
 
 def share_codes(

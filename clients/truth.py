@@ -11,14 +11,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import safetensors.torch
 import torch
 from flwr.app import Context
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from fedpriv.clients.job import Job, OnBatch, fit, optimiser_of
+from fedpriv.clients.plugins.dnn import Opponent, OwnClassifier
 from fedpriv.codes.parties import LABEL, labels_of
-from fedpriv.evidence.truth import TRUTH_VARIABLE, Truth
+from fedpriv.codes.release import under
+from fedpriv.evidence.truth import (
+    CLASSIFIER,
+    DECODER,
+    NETWORKS,
+    STANDARDISED,
+    TRUTH_VARIABLE,
+    Truth,
+)
+from fedpriv.files import write_bytes
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import loaded, model_of
 from fedpriv.state import State, difference, norm, state_of
@@ -73,24 +84,32 @@ class Watch:
         """What the job trained on, and how far its update is from the plain one."""
         used = torch.tensor(list(self.trained), dtype=torch.long)
         x, trained = job.original[used].cpu(), torch.stack(list(self.trained.values()))
-        clean_norm = added_norm = math.nan
+        norms = biases = (math.nan, math.nan)
         if job.scenario.keep_truth == "numbers":
             x = trained = torch.zeros(len(used), 0)
         else:
             clean = released if not job.scenario.plugins else clean_update(job, self.positions)
-            clean_norm = norm(clean)
-            added_norm = norm({key: released[key] - value for key, value in clean.items()})
+            added = {key: released[key] - value for key, value in clean.items()}
+            norms, biases = (norm(clean), norm(added)), (bias_norm(clean), bias_norm(added))
         return Truth(
             x=x,
             trained=x if x.shape == trained.shape and torch.equal(x, trained) else trained,
             y=job.y[used].cpu(),
             indices=job.indices[used],
-            clean=clean_norm,
-            added=added_norm,
             round=job.round,
             node=job.partition,
+            clean=norms[0],
+            added=norms[1],
+            clean_biases=biases[0],
+            added_biases=biases[1],
             secrets=job.secrets,
         )
+
+
+def bias_norm(update: State) -> float:
+    """The norm over biases alone, as SPN fig. 5 has it; nan where there are none."""
+    biases = {key: value for key, value in update.items() if key.rpartition(".")[2] == "bias"}
+    return norm(biases) if biases else math.nan
 
 
 def truth_of_codes(job: Job) -> Truth:
@@ -110,6 +129,18 @@ def truth_of_codes(job: Job) -> Truth:
         attributes=attributes,
         secrets=job.secrets,
     )
+
+
+def keep_networks(job: Job, folder: Path) -> None:
+    """Write the networks that the job's encoder was trained with, for the owner's eyes only."""
+    own, opponent = job.kept(OwnClassifier), job.kept(Opponent)
+    state: State = {} if own is None else under(CLASSIFIER, state_of(own.network))
+    if opponent is not None:
+        state |= under(DECODER, state_of(opponent.decoder))
+        state[STANDARDISED] = torch.tensor(opponent.standardised)
+    if state:
+        state = {name: value.detach().cpu().contiguous() for name, value in state.items()}
+        write_bytes(folder / NETWORKS, safetensors.torch.save(state), mode=0o600)
 
 
 def clean_update(job: Job, positions: list[Tensor]) -> State:

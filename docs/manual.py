@@ -234,3 +234,8 @@ if __name__ == "__main__":
     for file, text in pages().items():
         (FOLDER / file).write_text(text, "utf-8")
         print(f"docs/manual/{file}")
+    from fedpriv.simulations.reproduce.catalogue import PAPERS
+    from fedpriv.simulations.reproduce.page import page
+
+    (FOLDER.parent / "papers.md").write_text(page(PAPERS, FOLDER.parent / "measured"), "utf-8")
+    print("docs/papers.md")

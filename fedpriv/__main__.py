@@ -2,7 +2,7 @@
 
 
 def main() -> None:
-    from fedpriv.simulations.cli import main as command
+    from fedpriv.simulations.cli import program as command
 
     command()
 

@@ -5,6 +5,7 @@ from torch import nn
 from fedpriv.codes.coders import Coder, conv_coder, mlp_coder
 from fedpriv.data import vision
 from fedpriv.data.dataset import Dataset
+from fedpriv.data.derived import mnist_odd
 from fedpriv.data.embedded import mnist_5k
 from fedpriv.data.npz import npz
 from fedpriv.data.signals import har
@@ -17,6 +18,7 @@ from fedpriv.metrics.labels import hit, overlap, share_equal
 from fedpriv.metrics.membership import found, found_strictly, rank, rate
 from fedpriv.metrics.metric import Metric, fixed, pictures
 from fedpriv.metrics.perceptual import perceptual
+from fedpriv.metrics.shifted import shifted_psnr
 from fedpriv.models.alexnet import alexnet
 from fedpriv.models.autoencoders import (
     arl_resnet,
@@ -40,6 +42,9 @@ DATASETS: Registry[Dataset] = Registry(
     "data",
     {
         "mnist-5k": Entry(mnist_5k, "5,000 MNIST digits, 28×28, no download", "LeCun 1998"),
+        "mnist-odd": Entry(
+            mnist_odd, "MNIST: is a digit odd, and privately: is it 5 or more", "LeCun 1998"
+        ),
         "mnist": Entry(vision.builder(vision.MNIST), "70,000 digits, 28×28", "LeCun 1998"),
         "fashion-mnist": Entry(
             vision.builder(vision.FASHION_MNIST), "pieces of clothing, 28×28", "Xiao 2017; ATS"
@@ -157,6 +162,10 @@ METRICS: Registry[Metric] = Registry(
             "PSNR against the image as the client trained on it",
             "ATS eq. 2",
         ),
+        "psnr-shifted": Entry(
+            fixed(Metric(shifted_psnr, "high", "dB", said="PSNR up to a move", fits=pictures)),
+            "the best PSNR over all moves by whole pixels that keep half of the picture",
+        ),
         "label-overlap": Entry(
             fixed(
                 Metric(
@@ -211,7 +220,7 @@ METRICS: Registry[Metric] = Registry(
         ),
         "class-presence": Entry(
             fixed(Metric(presence, "high", of="classes", said="classes said rightly to be there")),
-            "share of classes of which it is known whether a client has any",
+            "share of classes known to be, or not to be, 1 % of a client's samples",
             "Decaf",
         ),
         "rate-error": Entry(

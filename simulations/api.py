@@ -217,6 +217,9 @@ def audit(
     profile: str | None = None,
     out: Path | str | None = None,
     resume: bool = False,
+    workers: int = 1,
+    ray_address: str | None = None,
+    insecure_ray: bool = False,
     quiet: bool = False,
 ) -> dict[str, Any]:
     """Find out whether a federation leaks and which defence stops it, as `fedpriv audit` does.
@@ -231,6 +234,9 @@ def audit(
         profile: One of the scenario's profiles.
         out: The folder. Default: `runs/audit-<name>-<time>`.
         resume: Continue the audit in `out`.
+        workers: How many attacks run side by side on this machine.
+        ray_address: Join this Ray cluster. `$RAY_AUTH_TOKEN` is its token.
+        insecure_ray: Join a cluster that asks for no token.
         quiet: Print no progress.
 
     Returns:
@@ -258,6 +264,9 @@ def audit(
             work=work,
             fail_if=fail_if,
             resume=resume,
+            workers=workers,
+            ray_address=ray_address,
+            insecure_ray=insecure_ray,
             console=console,
             progress=progress,
         )
@@ -284,7 +293,7 @@ def sweep(
         resume: Do only the cells that `out` lacks.
         ray_address: Join this Ray cluster. `$RAY_AUTH_TOKEN` is its token.
         insecure_ray: Join a cluster that asks for no token.
-        workers: How many cells at a time on this machine. Default: its cores.
+        workers: How many cells at a time on this machine; 1 works without Ray. Default: its cores.
 
     Returns:
         `folder`, `rows` (one for each cell; `error` says why one failed), `cap` (the CAP table),
@@ -325,6 +334,10 @@ def attack(
     out: Path | str | None = None,
     victims: int | None = None,
     device: str | None = None,
+    workers: int = 1,
+    ray_address: str | None = None,
+    insecure_ray: bool = False,
+    gpus_per_worker: float = 0.0,
 ) -> "Judged":
     """Attack what any Flower app recorded, as `fedpriv attack` does.
 
@@ -339,7 +352,11 @@ def attack(
         out: Where the claims go. Default: beside the evidence.
         victims: At most so many victims, over all rounds together.
         device: Where to compute: `auto`, `cpu`, `cuda`, `cuda:1`. Default: that of the run, or
-            `auto`.
+            `auto`. On Ray it is what Ray gave to the worker.
+        workers: Processes on this machine that attacks run in.
+        ray_address: Join this Ray cluster. `$RAY_AUTH_TOKEN` is its token.
+        insecure_ray: Join a cluster that asks for no token.
+        gpus_per_worker: GPUs of each worker on Ray. A fraction shares one.
 
     Returns:
         An object with `rows` (the scores, as in scores.csv), `failures` (attacks that broke down)
@@ -360,6 +377,7 @@ def attack(
     """
     from fedpriv.scenario.sections import Attack
     from fedpriv.simulations.judging.judge import scored_claims
+    from fedpriv.simulations.judging.on_ray import spread_over
     from fedpriv.simulations.judging.recordings import facts_from, of_stranger, opened, truths_in
 
     where = Path(evidence)
@@ -370,12 +388,16 @@ def attack(
         recording = of_stranger(where, model, facts_from(lines), device)
         place = RunFolder(where.parent)
     chosen = [Attack(name=name, victims=victims, options=options or {}) for name in attacks]
-    with stoppable() as progress:
+    with (
+        stoppable() as progress,
+        spread_over(ray_address, workers, gpus_per_worker, insecure_ray) as spread,
+    ):
         return scored_claims(
             recording,
             chosen,
             RunFolder(Path(out)) if out is not None else place,
             truth_of=truths_in(Path(truth)) if truth is not None else None,
+            spread=spread,
             progress=progress,
         )
 

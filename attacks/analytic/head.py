@@ -26,6 +26,19 @@ def linear_heads(victims: Victims) -> list[str]:
     ]
 
 
+def single_output(victims: Victims) -> str | None:
+    """The last linear layer, where there are two classes and it has one output for both."""
+    layers = [
+        (path, module)
+        for path, module in victims.model.named_modules()
+        if isinstance(module, nn.Linear)
+    ]
+    if victims.facts.classes != 2 or not layers:
+        return None
+    path, last = layers[-1]
+    return path if last.out_features == 1 and last.bias is not None else None
+
+
 def last_biases(victims: Victims) -> Tensor | None:
     """The bias gradients (V, C) of a last convolution that gives the classes, as in SqueezeNet."""
     found = [

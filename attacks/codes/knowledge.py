@@ -10,22 +10,37 @@ from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, mse_loss
 
-from fedpriv.codes.perturbation import budget, misleading, random_mask
+from fedpriv.codes.coders import classifier
+from fedpriv.codes.decoding import Standardised, frozen
+from fedpriv.codes.perturbation import budget, noise_on, random_mask
 from fedpriv.errors import BadOption
-from fedpriv.evidence.claims import Reconstruction
+from fedpriv.evidence.claims import Attribute, Reconstruction
 from fedpriv.progress import Progress, Told
 from fedpriv.rng import generator
+from fedpriv.training import fit
 
 
 @dataclass(frozen=True)
 class NoiseSettings:
-    """The public settings of the plugin `ars`; `share` 1 is no mask."""
+    """The public settings of the plugin `ars`; `share` 1 is no mask.
+
+    `private` are the attributes that noise pulls towards a class of `targets`, `weights` those of
+    the decoder and of each attribute; empty ones are the plugin's defaults.
+    """
 
     epsilon: float
     relative: bool = True
     steps: int = 10
     share: float = 0.5
+    private: tuple[str, ...] = ()
+    targets: tuple[int, ...] = ()
+    weights: tuple[float, ...] = ()
+
+    def target(self, number: int) -> int:
+        """The class that the codes pretend for a private attribute."""
+        return self.targets[number] if self.targets else 0
 
 
 @dataclass(frozen=True)
@@ -42,6 +57,8 @@ class Knowledge:
     decoder: Callable[[int], nn.Module]  # width -> an untrained decoder
     own: Tensor | None = None
     labels: Mapping[str, tuple[Tensor, int]] = field(default_factory=dict)  # its own samples'
+    task: str = ""  # what the shared labels are labels of
+    shared_labels: Mapping[int, Tensor] = field(default_factory=dict)  # the others', by party
     noise: NoiseSettings | None = None
     epochs: int = 10
     batch: int = 64
@@ -75,6 +92,17 @@ class Knowledge:
             for party, guess in guesses.items()
         ]
 
+    def read(self, party: int, guess: Tensor, attribute: str) -> Attribute:
+        """Guesses (N,) of an attribute of a party's samples as a claim."""
+        return Attribute(
+            guess=guess[None],
+            attribute=attribute,
+            classes=self.labels[attribute][1],
+            names=(self.name(party),),
+            partial=self.told.stopped,
+            places=torch.arange(len(guess))[None],
+        )
+
     def draw(self, *names: object) -> torch.Generator:
         return generator(self.seed, "curious", *names)
 
@@ -89,7 +117,61 @@ class Knowledge:
             raise BadOption("The parties add no adversarial noise, so there is no mask to guess.")
         z, noise = self.clean, self.noise
         epsilon = budget(z, noise.epsilon, noise.relative)
-        return misleading(z, self.x, decoder, epsilon, noise.steps, mask)
+        attributes = [
+            (frozen(self.reader(z, name, "imitated")), noise.target(number))
+            for number, name in enumerate(noise.private)
+        ]
+        return z + noise_on(
+            z, self.x, decoder, attributes, noise.weights, epsilon, noise.steps, mask
+        )
+
+    def reader(self, z: Tensor, attribute: str, purpose: str) -> nn.Module:
+        """A perceptron from codes of its own samples to an attribute of them (ARS eq. 13)."""
+        if attribute not in self.labels:
+            raise BadOption(
+                f"The attacker knows no attribute '{attribute}' of its samples; it knows: "
+                f"{', '.join(self.labels) or 'none'}."
+            )
+        labels, classes = self.labels[attribute]
+        return self.perceptron(z, labels, classes, f"{purpose}-{attribute}")
+
+    def perceptron(self, z: Tensor, target: Tensor, units: int, purpose: str) -> nn.Module:
+        """From codes to `units` numbers: classes, or features when targets are floats."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.draw("weights", purpose).initial_seed())
+            network = nn.Sequential(Standardised(z), classifier(tuple(z.shape[1:]), units))
+        network = network.to(z.device)
+        fit(
+            network,
+            z,
+            target,
+            draw=self.draw("attribute", purpose),
+            epochs=self.epochs,
+            batch=self.batch,
+            lr=self.lr,
+            loss=mse_loss if target.is_floating_point() else cross_entropy,
+            progress=self.told,
+        )
+        return network
+
+    def alike(self, party: int) -> tuple[Tensor, Tensor]:
+        """Numbers of own samples and of a party's codes with the same mix of shared labels.
+
+        Codes of other classes are distributed differently without any noise. Where no labels are
+        shared it is all of both.
+        """
+        count, theirs = len(self.shared[party]), self.shared_labels.get(party)
+        every = torch.arange(len(self.x)), torch.arange(count)
+        if theirs is None or self.task not in self.labels:
+            return every
+        own = self.labels[self.task][0].cpu()
+        mine, other = [], []
+        for label in theirs.unique().tolist():
+            a, b = torch.nonzero(own == label).flatten(), torch.nonzero(theirs == label).flatten()
+            few = min(len(a), len(b))
+            mine.append(a[:few])
+            other.append(b[:few])
+        return (torch.cat(mine), torch.cat(other)) if sum(map(len, mine)) else every
 
     def own_mask(self) -> Tensor | None:
         if self.noise is None or self.noise.share == 1:

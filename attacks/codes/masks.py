@@ -7,6 +7,7 @@ for each coordinate reads the mask.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -17,8 +18,9 @@ from fedpriv.attacks.codes.knowledge import Knowledge
 from fedpriv.codes.decoding import decoded
 from fedpriv.codes.perturbation import random_mask
 from fedpriv.errors import BadOption
-from fedpriv.evidence.claims import Reconstruction
+from fedpriv.evidence.claims import Attribute, Reconstruction
 from fedpriv.progress import Progress, go_on
+from fedpriv.training import outputs
 
 
 def overlap(mask: Tensor, other: Tensor) -> float:
@@ -59,31 +61,65 @@ def read_mask(codes: Tensor, clean: Tensor, level: float = 1e-3) -> Tensor:
     return result
 
 
+def mask_of(knows: Knowledge, party: int, level: float) -> Tensor:
+    """A party's mask, read off codes of the same mix of classes as the attacker's clean ones."""
+    mine, theirs = knows.alike(party)
+    return read_mask(knows.shared[party][theirs], knows.clean[mine], level)
+
+
 @dataclass(frozen=True)
 class MaskReading:
-    """Read every victim's mask off its codes, then train a decoder on own codes with that mask.
+    """Read every victim's mask off its codes, then decode what passes.
 
     Args:
         level: Chance of calling an unperturbed coordinate perturbed.
         width: Times as wide as the mirror of the encoder.
+        use: What to do with perturbed coordinates: drop them, or train on own codes with imitated
+            noise on them.
     """
 
     level: float = 1e-3
     width: int = 1
+    use: Literal["drop", "imitate"] = "drop"
 
     def __call__(self, knows: Knowledge, progress: Progress = go_on) -> list[Reconstruction]:
         knows = knows.telling(progress)
+        if knows.noise is None:
+            raise BadOption("The parties add no adversarial noise, so there is no mask to read.")
         clean = knows.clean
-        decoder = substitute(knows, clean, "clean")
+        decoder = substitute(knows, clean, "clean") if self.use == "imitate" else None
         guesses, masks = {}, {}
         for party, codes in knows.shared.items():
-            mask = read_mask(codes, clean, self.level)
-            network = substitute(
-                knows, knows.perturbed(decoder, mask), f"mask-{party}", width=self.width
-            )
-            guesses[party] = decoded(network, codes)
+            mask = mask_of(knows, party, self.level)
+            passed = 1 - mask if decoder is None else torch.ones_like(mask)
+            own = clean * passed if decoder is None else knows.perturbed(decoder, mask)
+            network = substitute(knows, own, f"mask-{party}", width=self.width)
+            guesses[party] = decoded(network, codes * passed)
             masks[party] = {"mask": mask}
         return knows.claimed(guesses, masks)
+
+
+@dataclass(frozen=True)
+class AttributeBehindMask:
+    """Read every victim's mask off its codes, then an attribute off the coordinates that pass.
+
+    Args:
+        attribute: The attribute to read, such as gender.
+        level: Chance of calling an unperturbed coordinate perturbed.
+    """
+
+    attribute: str
+    level: float = 1e-3
+
+    def __call__(self, knows: Knowledge, progress: Progress = go_on) -> list[Attribute]:
+        knows = knows.telling(progress)
+        found = []
+        for party, codes in knows.shared.items():
+            passed = 1 - mask_of(knows, party, self.level)
+            network = knows.reader(knows.clean * passed, self.attribute, f"passed-{party}")
+            guess = outputs(network, codes * passed).argmax(dim=1)
+            found.append(knows.read(party, guess, self.attribute))
+        return found
 
 
 @dataclass(frozen=True)

@@ -13,17 +13,25 @@ from fedpriv.errors import BadObservation
 from fedpriv.evidence.candidates import Candidates
 from fedpriv.evidence.inferences import Owners
 from fedpriv.progress import Progress, go_on
+from fedpriv.rng import generator
+
+ENOUGH = 20  # candidates from which a client's usual value is known
 
 
 def fits_best(signal: Tensor) -> Tensor:
     """(M,) the place of the client whose signal (R, K, M) stands out most, over all rounds.
 
-    Each round is centred over clients first: rounds with large values do not outvote others.
+    Some clients' models fit every sample better than others' do. So the values of a client are
+    compared with what is usual for it in that round, over all candidates. A few candidates do not
+    tell what is usual; they are compared over clients. Ties are drawn.
     """
-    centred = signal - signal.nanmean(1, keepdim=True)
-    spread = centred.square().nanmean(1, keepdim=True).sqrt().clamp_min(1e-12)
+    over = 2 if signal.shape[2] >= ENOUGH else 1
+    centred = signal.double() - signal.double().nanmean(over, keepdim=True)
+    spread = centred.square().nanmean(over, keepdim=True).sqrt().clamp_min(1e-12)
     known = signal.isfinite().sum(0).clamp_min(1)
-    found: Tensor = ((centred / spread).nansum(0) / known).argmax(0)
+    mean = (centred / spread).nansum(0) / known
+    ties = torch.rand(mean.shape, generator=generator(0, "ties"), dtype=torch.float64)
+    found: Tensor = (mean + 1e-9 * ties.to(mean.device)).argmax(0)
     return found
 
 

@@ -7,6 +7,7 @@ from torch import Generator, Tensor
 from torch.nn.functional import avg_pool2d, interpolate
 
 from fedpriv.attacks.inversion.initialisers import normalised
+from fedpriv.attacks.inversion.labels import only_class
 from fedpriv.errors import BadOption
 from fedpriv.evidence.victims import Victims
 from fedpriv.rng import generator
@@ -74,6 +75,8 @@ def planted(
     x = samples(victims, count, seed, public)
     stream = generator(seed, "control labels")
     y = torch.randint(facts.classes, (count, victims.slots), generator=stream).to(victims.device)
+    if (only := only_class(victims)) is not None:
+        y = torch.full_like(y, only)
     with torch.no_grad():
         delta = _sent_back(like, x, y)
     delta = {key: _as_sparse(value, like.delta[key]) for key, value in delta.items()}

@@ -1,21 +1,22 @@
-"""The attacker who knows of SPN reads label and features at the public head.
+"""The attacker who knows of SPN reads labels and features at the public head.
 
-The secret term never reaches that head's own gradient.
+The secret term never reaches that head's own gradient, whatever the batch.
 """
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
+from torch.nn.functional import one_hot
 
 from fedpriv.attacks.analytic.head import head_of
+from fedpriv.attacks.analytic.separation import separated
 from fedpriv.attacks.inversion.attack import GradientInversion, Seen, Stopping, victims_of
 from fedpriv.attacks.inversion.initialisers import INITIALISERS, given
-from fedpriv.attacks.inversion.labels import evidence, sign_counts
+from fedpriv.attacks.inversion.labels import from_sign
 from fedpriv.attacks.inversion.lbfgs import lbfgs
 from fedpriv.attacks.inversion.matching import Matching
 from fedpriv.attacks.inversion.optimizers import Setting
@@ -36,25 +37,61 @@ def features_of(weight: Tensor, bias: Tensor) -> Tensor:
     return torch.einsum("vc,vcf->vf", bias, weight) / bias.square().sum(1, keepdim=True)
 
 
-def upstream_gradient(victims: Victims, restarts: Sequence[int], seed: int) -> Tensor:
-    """dL/dφ if the loss were cross-entropy alone, Wᵀδ: where the search for the true one starts."""
-    head = head_of(victims)
-    assert head.bias is not None
-    own = victims.weights[f"{head.path}.weight" if head.path else "weight"]
-    return (head.bias.unsqueeze(1) @ own.expand(len(victims), -1, -1)).clone()
+@dataclass(frozen=True, eq=False)
+class ReadOut:
+    """What the clean head says of V victims with B samples each.
+
+    `features` (V, B, F), `labels` (V, B), `upstream` (V, B, F): dL/dφ if the loss were
+    cross-entropy alone. `errors` (V,): how far features and labels are from explaining the head's
+    gradient, relative to it.
+    """
+
+    names: tuple[str, ...]
+    features: Tensor
+    labels: Tensor
+    upstream: Tensor
+    errors: Tensor
+
+    def rows(self, victims: Victims) -> list[int]:
+        """Where these victims, perhaps repeated, stand."""
+        return [self.names.index(name) for name in victims.names]
+
+    def target(self, victims: Victims) -> State:
+        """What a guess should give: the features, and the backbone's gradient as observed."""
+        head = head_of(victims).path
+        rest = {
+            key: value for key, value in victims.gradient.items() if key.rpartition(".")[0] != head
+        }
+        return {FEATURES: self.features[self.rows(victims)].flatten(1), **rest}
 
 
-def _target(victims: Victims) -> State:
+def read_out(victims: Victims) -> ReadOut:
+    """Labels, features and the public part of dL/dφ of every sample, off the head's gradient."""
     head = head_of(victims)
     assert head.bias is not None
-    rest = {
-        key: value for key, value in victims.gradient.items() if key.rpartition(".")[0] != head.path
-    }
-    return {FEATURES: features_of(head.weight, head.bias), **rest}
+    prefix = f"{head.path}." if head.path else ""
+    own, own_bias = (victims.weights[f"{prefix}{name}"] for name in ("weight", "bias"))
+    labels = from_sign(victims, [0] * len(victims), 0)
+    count = len(victims)
+    own, own_bias = own.expand(count, *own.shape[-2:]), own_bias.expand(count, own_bias.shape[-1])
+    if victims.slots == 1:
+        features = features_of(head.weight, head.bias).unsqueeze(1)
+        sent = head.bias.unsqueeze(1)
+        errors = [0.0] * count
+    else:
+        found = [
+            separated(*each, labels[row])
+            for row, each in enumerate(zip(head.weight, head.bias, own, own_bias, strict=True))
+        ]
+        features = torch.stack([one for one, _ in found])
+        errors = [error for _, error in found]
+        chances = (features @ own.mT + own_bias.unsqueeze(1)).softmax(2)
+        sent = (chances - one_hot(labels, own.shape[1])) / victims.slots
+    return ReadOut(victims.names, features, labels, sent @ own, torch.tensor(errors))
 
 
 def _found(victims: Victims, x: Tensor, upstream: Tensor) -> Gradients:
-    """Features of x, and the backbone's gradient for an upstream gradient (V, 1, F)."""
+    """Features of x, and the backbone's gradient for an upstream gradient (V, B, F)."""
     engine = victims.engine.backbone() if victims.engine is not None else None
     if engine is not None:
         features, gradients = engine.output_and_gradients_at(x, upstream)
@@ -78,9 +115,6 @@ def _found(victims: Victims, x: Tensor, upstream: Tensor) -> Gradients:
     return {FEATURES: features.flatten(1), **rest}
 
 
-by_features = Matching(_target, _found)
-
-
 def relative(weight: float) -> Distance:
     """‖φ − φ*‖²/‖φ*‖² + weight · ‖∇ − ∇*‖²/‖∇*‖², the second over the backbone's parameters."""
 
@@ -97,9 +131,9 @@ def relative(weight: float) -> Distance:
     return distance
 
 
-def fitted_upstream(victims: Victims, x: Tensor, steps: int = 60) -> Tensor:
+def fitted_upstream(victims: Victims, read: ReadOut, x: Tensor, steps: int = 60) -> Tensor:
     """The dL/dφ that explains the backbone's gradient best if x is right: a quadratic problem."""
-    target, distance = _target(victims), relative(1.0)
+    target, distance = read.target(victims), relative(1.0)
 
     def evaluate(free: list[Tensor], rows: Tensor | None) -> tuple[Tensor, list[Tensor]]:
         upstream = free[0].detach().requires_grad_()
@@ -108,7 +142,7 @@ def fitted_upstream(victims: Victims, x: Tensor, steps: int = 60) -> Tensor:
         losses = distance(_found(some, x if rows is None else x[rows], upstream), aim)
         return losses.detach(), list(torch.autograd.grad(losses.sum(), [upstream]))
 
-    free = [upstream_gradient(victims, [0] * len(victims), 0)]
+    free = [read.upstream[read.rows(victims)].clone()]
     optimizer = lbfgs()(Setting(steps))
     for _ in range(steps):
         optimizer.step(free, evaluate)
@@ -120,8 +154,8 @@ class FeatureInversion:
     """Search for the x whose features are those read off the public head (it knows of SPN).
 
     First x by its features alone. Then also by the backbone's gradient, for which the upstream
-    gradient dL/dφ is a second unknown, as the secret head's part of it is not known. Needs one
-    sample per update and a head with a bias.
+    gradient dL/dφ of each sample is a second unknown, as the secret head's part of it is not known.
+    Needs updates of one step on fewer samples than classes, and a head with a bias.
 
     Args:
         tv: Weight of total variation in the search by features.
@@ -149,20 +183,15 @@ class FeatureInversion:
     def __call__(self, seen: Seen, progress: Progress = go_on) -> Reconstruction:
         started, told = time.perf_counter(), Told(progress)
         victims = victims_of(seen)
-        head = head_of(victims)
-        if victims.slots != 1 or head.bias is None:
-            why = f"of {victims.slots} samples" if head.bias is not None else "without a bias there"
-            raise BadObservation(
-                "features can be read off the last layer of updates of one sample, with a bias; "
-                f"not {why}."
-            )
+        _check(victims)
+        read = read_out(victims)
         search = GradientInversion(
             relative(0.0),
             lbfgs(),
-            labels=upstream_gradient,
+            labels=lambda some, restarts, seed: read.upstream[read.rows(some)].clone(),
             init=INITIALISERS[self.init],
             prior=tv(self.tv),
-            match=by_features,
+            match=Matching(read.target, _found),
             steps=self.steps,
             restarts=self.restarts,
             stopping=Stopping(patience=50),
@@ -172,20 +201,36 @@ class FeatureInversion:
         first = self.steps / (self.steps + self.joint_steps)
         found = search(victims, told.within(0, first))
         if self.joint_steps and not told.stopped:
-            upstream = fitted_upstream(victims, found.x, self.upstream_steps)
+            upstream = fitted_upstream(victims, read, found.x, self.upstream_steps)
             found = replace(
                 search,
                 distance=relative(1.0),
-                labels=lambda some, restarts, seed: upstream[_numbers(some, victims)],
+                labels=lambda some, restarts, seed: upstream[read.rows(some)].clone(),
                 init=given(found.x),
                 prior=tv(self.joint_tv),
                 steps=self.joint_steps,
                 restarts=1,
             )(victims, told.within(first, 1))
-        labels = sign_counts(evidence(head.weight, head.bias)).unsqueeze(1)
-        seconds = time.perf_counter() - started
-        return replace(found, labels=labels[: len(found.x)], seconds=seconds, partial=told.stopped)
+        return replace(
+            found,
+            labels=read.labels[: len(found.x)],
+            seconds=time.perf_counter() - started,
+            partial=told.stopped,
+            extra={**found.extra, "head_errors": read.errors.tolist()},
+        )
 
 
-def _numbers(some: Victims, victims: Victims) -> list[int]:
-    return [victims.names.index(name) for name in some.names]
+def _check(victims: Victims) -> None:
+    slots, classes = victims.slots, victims.facts.classes
+    if head_of(victims).bias is None:
+        why = "the last layer has no bias"
+    elif slots >= classes:
+        why = f"{slots} samples of {classes} classes are in one update"
+    elif slots > 1 and victims.facts.local_steps > 1:
+        why = f"an update is the sum of {victims.facts.local_steps} steps"
+    else:
+        return
+    raise BadObservation(
+        "features can be read off a last layer with a bias, from one step on fewer samples than "
+        f"classes; here {why}."
+    )

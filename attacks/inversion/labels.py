@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from fedpriv.attacks.analytic.head import head_of, last_biases, linear_heads
+from fedpriv.attacks.analytic.head import head_of, last_biases, linear_heads, single_output
 from fedpriv.attacks.inversion.label_steps import over_steps
 from fedpriv.errors import BadOption
 from fedpriv.evidence.victims import Victims
@@ -66,11 +66,35 @@ def from_sign(victims: Victims, restarts: Sequence[int], seed: int) -> Tensor:
     After several local steps they come in the order of the steps. Of a model that ends in a
     convolution the smallest bias gradients are taken.
     """
+    if (only := only_class(victims)) is not None:
+        return torch.full((len(victims), victims.slots), only, device=victims.device)
+    if not linear_heads(victims) and (one := single_output(victims)) is not None:
+        return _of_two(victims, one)
     if not linear_heads(victims) and (biases := last_biases(victims)) is not None:
         order = biases.argsort(1)
         return order[:, torch.arange(victims.slots) % order.shape[1]].sort(1).values
     read = _from_mean_gradient(victims)
     return over_steps(victims, read, seed) if victims.facts.local_steps > 1 else read
+
+
+def only_class(victims: Victims) -> int | None:
+    """The class of all samples, where the model says that there is one (as of an autoencoder)."""
+    found = getattr(victims.model, "only_class", None)
+    return found if isinstance(found, int) else None
+
+
+def _of_two(victims: Victims, path: str) -> Tensor:
+    """Labels (V, B) of two classes from a layer with one output, as if it had a row for each."""
+    prefix = f"{path}." if path else ""
+    rows = {}
+    for name, axis in (("weight", -2), ("bias", -1)):
+        gradient, own = victims.gradient[prefix + name], victims.weights[prefix + name]
+        rows[name] = torch.cat([-gradient, gradient], axis)
+        rows[f"own {name}"] = torch.cat([torch.zeros_like(own), own], axis)
+    counts = class_counts(
+        rows["weight"], rows["bias"], rows["own weight"], rows["own bias"], victims.slots
+    )
+    return torch.stack([torch.arange(2, device=counts.device).repeat_interleave(n) for n in counts])
 
 
 def _from_mean_gradient(victims: Victims) -> Tensor:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fedpriv.attacks.inversion.attack import GradientInversion, Seen, victims_of
 from fedpriv.attacks.inversion.control import planted
-from fedpriv.attacks.inversion.exact import Exact
+from fedpriv.attacks.inversion.exact import Exact, energy
 from fedpriv.attacks.inversion.polishing import Polished
 from fedpriv.errors import BadOption, FedprivError
 from fedpriv.evidence.claims import Reconstruction
@@ -52,6 +52,7 @@ class Ranking:
     left_out: tuple[str, ...]
     control: Victims
     truth: Tensor
+    claim: Reconstruction | None  # what the winner found on the control
     evaluations: int
     seconds: float
 
@@ -115,6 +116,7 @@ def race(
     control, truth, _ = planted(victims, controls, seed, public)
     running, spent = names[:room], 0
     places: dict[str, Place] = {}
+    claims: dict[str, Reconstruction] = {}
     rounds = [steps] if room == 1 else [steps, 2 * steps]
     for number, most in enumerate(rounds):
         for at, name in enumerate(running):
@@ -128,6 +130,7 @@ def race(
                 continue
             spent += claim.extra.get("evaluations", 0)
             places[name] = Place(name, float(quality(claim, truth).mean()), taken)
+            claims[name] = claim
             if told.stopped:
                 break
         if told.stopped:
@@ -141,6 +144,7 @@ def race(
         left_out=tuple(names[room:]),
         control=control,
         truth=truth,
+        claim=claims.get(order[0]),
         evaluations=spent,
         seconds=time.perf_counter() - started,
     )
@@ -214,16 +218,13 @@ class Strongest:
 
     def _worth_polishing(self, winner: Polished, ranking: Ranking) -> float | None:
         """The largest residual of polished planted clients; None if polishing does not pay."""
-        if not winner.polish:
+        rough = ranking.claim
+        if not winner.polish or rough is None or len(rough.x) < len(ranking.control):
             return None
-        short = replace(winner.inversion, steps=max(1, ranking.places[0].steps), restarts=1)
-        trial = replace(winner, inversion=short, polish=min(40, winner.polish))
-        claim = trial(ranking.control)
-        if "rough" not in claim.found:
-            return None
-        before = quality(replace(claim, x=claim.found["rough"]), ranking.truth)
-        gain = float((quality(claim, ranking.truth) - before).mean())
-        return float(claim.found["residual"].max()) if gain > 0.2 else None
+        claim = replace(winner, polish=min(40, winner.polish)).finish(rough)(ranking.control)
+        gain = quality(claim, ranking.truth) - quality(rough, ranking.truth)
+        residual = claim.loss / energy(winner.inversion, ranking.control)
+        return float(residual.max()) if float(gain.mean()) > 0.2 else None
 
 
 def _unless_noisy(found: Reconstruction, bound: float) -> Reconstruction:

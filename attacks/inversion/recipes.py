@@ -32,6 +32,7 @@ from fedpriv.attacks.inversion.restoring import Restored
 from fedpriv.attacks.inversion.through_policy import PolicyInversion, Transform
 from fedpriv.engine.gradients import Distance, cosine, l1, l2, layerwise_cosine, where_shared
 from fedpriv.evidence.claims import Public
+from fedpriv.policies.transforms import ENHANCEMENT
 
 DISTANCES: dict[str, Distance] = {
     "l2": l2,
@@ -204,7 +205,8 @@ def strongest(
 
     Args:
         steps: Steps of the winner.
-        polish: Most steps of L-BFGS at the end.
+        polish: Most steps of L-BFGS at the end. Where the update is then explained, up to four
+            times as many follow in double precision.
         budget: What the race may cost, as a part of the winner's steps.
         controls: Planted clients, whose samples the attacker knows, that settings are raced on.
         replay: Match an update of several local steps where there were any.
@@ -316,6 +318,8 @@ def policy_inversion(
     seed: int = 0,
     memory: float = 1.5,
     transforms: Sequence[Transform] = (),
+    probability: float = 1.0,
+    enhancement: float = ENHANCEMENT,
 ) -> PolicyInversion:
     """Searches the original through what an augmentation policy may have done to it.
 
@@ -331,6 +335,10 @@ def policy_inversion(
         seed: Seed of everything that the attack draws.
         memory (GB): How much memory may be used. It bounds how many victims are attacked at once.
         transforms: Differentiable transformations to search through, instead of the policy's.
+        probability: The chance that clients apply a transformation at all. Below 1, doing nothing
+            is tried too. Default: that of the scenario's plugin `augment`, else 1.
+        enhancement: How much colour, contrast, brightness and sharpness change at most. Default:
+            that of the scenario's plugin `augment`, else 0.5.
     """
     search = inversion(
         signed=True,
@@ -343,4 +351,5 @@ def policy_inversion(
         seed=seed,
         memory=memory,
     )
-    return PolicyInversion(replace(search, translation=translation), policy, transforms, pilot)
+    moving = replace(search, translation=translation)
+    return PolicyInversion(moving, policy, transforms, pilot, probability, enhancement)

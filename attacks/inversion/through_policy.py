@@ -13,6 +13,7 @@ from fedpriv.evidence.claims import Reconstruction
 from fedpriv.evidence.victims import Victims
 from fedpriv.policies.informed import branches, differentiable
 from fedpriv.policies.policy import Policy
+from fedpriv.policies.transforms import ENHANCEMENT
 from fedpriv.progress import Progress, Told, go_on
 
 Transform = Callable[[Tensor], Tensor]
@@ -25,19 +26,24 @@ class PolicyInversion:
     Every transformation is searched through for a `pilot` part of the steps; per victim the one
     with the smallest loss is then searched to the end. The result is the original, not its
     transformed image. `transforms` are differentiable functions of images in the model's space, or
-    else come from `policy`.
+    else come from `policy`, with the `probability` and `enhancement` that clients use: below a
+    probability of 1 each transformation, and all of them, may not have happened.
     """
 
     inversion: GradientInversion
     policy: str = ""
     transforms: Sequence[Transform] = ()
     pilot: float = 0.2
+    probability: float = 1.0
+    enhancement: float = ENHANCEMENT
 
     def __post_init__(self) -> None:
         if not self.policy and not self.transforms:
             raise BadOption("the policy-aware attack needs a policy, such as '3-1-7+43-18-18'.")
         if not 0 < self.pilot <= 1:
             raise BadOption(f"pilot must be in (0, 1], got {self.pilot}.")
+        if self.policy:
+            self.known()
 
     def __call__(self, seen: Seen, progress: Progress = go_on) -> Reconstruction:
         started, told = time.perf_counter(), Told(progress)
@@ -72,10 +78,15 @@ class PolicyInversion:
             extra={"transformations": len(ways), "chosen": chosen.tolist()},
         )
 
+    def known(self) -> Policy:
+        """The clients' policy as they apply it."""
+        policy = Policy.parse(self.policy)
+        return replace(policy, probability=self.probability, enhancement=self.enhancement)
+
     def ways(self, victims: Victims) -> list[Transform]:
-        """All that may have been done to x; doing nothing is one of them."""
+        """All that may have been done to x, doing nothing only where that can be."""
         if self.transforms:
             return [identity, *self.transforms]
         facts = victims.facts
-        found = branches(Policy.parse(self.policy))
+        found = branches(self.known())
         return [differentiable(branch, mean=facts.mean, std=facts.std) for branch in found]

@@ -1,16 +1,18 @@
 """ARL: task-oriented codes that a simulated adversary cannot invert (ARL eq. 5-9)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
 from fedpriv.clients.job import Job
 from fedpriv.clients.plugin import PrivacyPlugin
-from fedpriv.clients.plugins.dnn import taught
+from fedpriv.clients.plugins.dnn import Opponent, taught
 from fedpriv.codes.coders import critic
 from fedpriv.codes.decoding import Critic, Features, perceptual_loss
-from fedpriv.codes.games import Loss, Players, Stage, arl_stages
+from fedpriv.codes.games import Loss, Players, Stage, arl_stages, endless, summed
 from fedpriv.errors import BadOption
 from fedpriv.metrics.perceptual import RandomFeatures
 
@@ -29,13 +31,19 @@ class AdversarialReconstruction(PrivacyPlugin):
         mu1: Weight of the GAN loss that makes the simulated decoder stronger.
         mu2: Weight of the perceptual loss of the simulated decoder.
         decoder_steps: Steps of the simulated decoder for each step of the encoder.
+        public: Part of the party's samples that the simulated decoder is trained on, and the
+            encoder is not (X2). The paper has 0.2; 0 trains both on all.
+        error: The pixel error is the sum over the pixels of a sample, as in the paper, or their
+            mean. One λ1 of the sum is another λ1 of the mean.
     """
 
-    lambda1: float = 1.0
+    lambda1: float = 0.1
     lambda2: float = 0.0
     mu1: float = 0.0
     mu2: float = 0.0
     decoder_steps: int = 1
+    public: float = 0.2
+    error: Literal["sum", "mean"] = "sum"
 
     def __post_init__(self) -> None:
         for name in ("lambda1", "lambda2", "mu1", "mu2"):
@@ -44,24 +52,39 @@ class AdversarialReconstruction(PrivacyPlugin):
                 raise BadOption(f"arl: {name} must be at least 0 and finite, got {value}.")
         if self.decoder_steps < 1:
             raise BadOption(f"arl: decoder-steps must be at least 1, got {self.decoder_steps}.")
+        if not 0 <= self.public < 1:
+            raise BadOption(f"arl: public must be in [0, 1), got {self.public}; 0 is none.")
 
     def on_encoder(self, encoder: nn.Module, job: Job) -> nn.Module:
         sharing = job.sharing
+        private, public = self.divided(job)
 
         def game(players: Players) -> list[Stage]:
-            features = self.features(job)
+            features, decoder = self.features(job), sharing.decoder().train()
+            job.keep(Opponent(decoder))
             return arl_stages(
                 players,
-                sharing.decoder().train(),
+                decoder,
                 sharing.chosen.lr,
                 self.lambda1,
                 self.lambda2,
                 features,
                 self.adversary(job, features),
                 self.decoder_steps,
+                public,
+                summed if self.error == "sum" else mse_loss,
             )
 
-        return taught(encoder, job, game)
+        return taught(encoder, job, game, private)
+
+    def divided(self, job: Job) -> tuple[Tensor | None, Iterator[Tensor] | None]:
+        """The rows of X1, and batches of X2 without an end; both None where all serve both."""
+        count = round(self.public * len(job.x))
+        if count == 0:
+            return None, None
+        order = job.draws("public").permutation(len(job.x))
+        x2 = job.x[order[:count]]
+        return order[count:], endless(x2, job.sharing.chosen.batch_size, job.draws("decoder"))
 
     def features(self, job: Job) -> Features | None:
         if self.lambda2 == 0 and self.mu2 == 0:

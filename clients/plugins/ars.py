@@ -9,14 +9,7 @@ from fedpriv.clients.plugin import PrivacyPlugin
 from fedpriv.clients.protection.secret import Secrets
 from fedpriv.codes.decoding import fit_decoder, frozen
 from fedpriv.codes.parties import labels_of
-from fedpriv.codes.perturbation import (
-    blended,
-    budget,
-    half_and_half,
-    misleading,
-    random_mask,
-    toward,
-)
+from fedpriv.codes.perturbation import budget, noise_on, random_mask
 from fedpriv.codes.pool import learn
 from fedpriv.errors import BadOption
 
@@ -89,12 +82,16 @@ class AdversarialSharing(PrivacyPlugin):
         if self.epsilon == 0:
             return z
         tools = job.kept(Tools) or job.keep(self.made(z, x, job))
-        noises = [
-            misleading(z, x, tools.decoder, tools.epsilon, self.steps, tools.mask) - z,
-            *(toward(z, network, r, tools.epsilon) for network, r in tools.attributes),
-        ]
-        noise = blended(noises, self.weights or half_and_half(len(self.private)))
-        return z + (noise if tools.mask is None else tools.mask * noise)
+        return z + noise_on(
+            z,
+            x,
+            tools.decoder,
+            tools.attributes,
+            self.weights,
+            tools.epsilon,
+            self.steps,
+            tools.mask,
+        )
 
     def made(self, z: Tensor, x: Tensor, job: Job) -> Tools:
         """The substitute decoder (eq. 8) and attribute classifiers (eq. 13) of this party."""

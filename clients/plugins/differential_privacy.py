@@ -33,6 +33,7 @@ from fedpriv.clients.protection.account import (
     spent,
 )
 from fedpriv.clients.protection.figures import bounded_sums, private_figures
+from fedpriv.clients.protection.secret import SeededForSimulation
 from fedpriv.errors import BadOption, Refused
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.binding import kebab
@@ -42,7 +43,6 @@ from fedpriv.scenario.types import OrInfinite
 from fedpriv.state import State
 from fedpriv.wire import EXAMPLES, PARTITION
 
-GHOST_FROM = 128  # batch size from which ghost clipping measured faster than hooks
 # Figures that follow from public numbers alone: settings, models received, the account itself.
 PUBLIC = (PARTITION, "steps", "epsilon", "delta", "guard-alarms")
 
@@ -106,8 +106,10 @@ class DifferentialPrivacy(PrivacyPlugin):
             Default: `epsilon`.
         accountant: How the ε of many steps is added up: Rényi (rdp) or privacy random variables
             (prv), which is tighter and slower.
-        grad_sample: How Opacus computes the gradient of every sample. All ways give the same
-            result; "auto" takes the fastest safe one.
+        grad_sample: How the gradient of every sample is found: by our own engine (explicit) or by
+            one of Opacus' ways. All give the same result up to rounding. With "auto" a real client
+            measures which is the fastest for its model. A simulation takes the engine if it knows
+            the model's layers and hooks otherwise, so that it can be repeated.
         samples: How many samples a client is publicly known to have. Default: each client draws a
             noised number once, which costs an ε of at most 0.1.
         evaluation_noise: Noise multiplier of one `evaluate`, which then spends ε too. Default: the
@@ -120,7 +122,7 @@ class DifferentialPrivacy(PrivacyPlugin):
     delta: float = 1e-5
     budget: float | None = None
     accountant: Literal["rdp", "prv"] = "rdp"
-    grad_sample: Literal["auto", "hooks", "functorch", "ew", "ghost"] = "auto"
+    grad_sample: Literal["auto", "explicit", "hooks", "functorch", "ew", "ghost"] = "auto"
     samples: int | None = None
     evaluation_noise: float | None = None
 
@@ -170,8 +172,9 @@ class DifferentialPrivacy(PrivacyPlugin):
         if self.does_nothing:
             return job
         check_supported(job.shared)
-        mode, count = self.mode(job), self.count(job)
+        count = self.count(job)
         plan = self.plan(job.scenario, count)
+        mode = self.mode(job, plan)
         history = composed(recalled(job.memory), plan.noise, plan.rate, plan.steps)
         if self.accounted:
             job.report |= self.within_budget(history, count.epsilon, f"Round {job.round}")
@@ -262,14 +265,24 @@ class DifferentialPrivacy(PrivacyPlugin):
         loss, accuracy = private_figures(sums, self.evaluation_noise, asked.draw)
         return {"loss": loss, "accuracy": accuracy, EXAMPLES: 1, **account}
 
-    def mode(self, job: Job) -> str:
-        """How per-sample gradients are found: what measured fastest for the batch size."""
+    def mode(self, job: Job, plan: Plan) -> str:
+        """How the gradients of samples are found. No sample has a say in it."""
         plain = job.model is job.shared and job.loss is nn.functional.cross_entropy
-        if self.grad_sample == "ghost" and not plain:
-            raise BadOption("dp: grad-sample = 'ghost' needs the plain loss; leave it at 'auto'.")
+        if self.grad_sample in ("explicit", "ghost") and not plain:
+            raise BadOption(
+                f"dp: grad-sample = '{self.grad_sample}' needs the plain loss; leave it at 'auto'."
+            )
         if self.grad_sample != "auto":
             return self.grad_sample
-        return "ghost" if plain and job.training.batch_size >= GHOST_FROM else "hooks"
+        from fedpriv.clients.protection.fastest import WORTH, fastest  # which load Opacus
+        from fedpriv.clients.protection.per_sample import knows
+
+        shape = tuple(job.x.shape[1:])
+        if not plain:
+            return "hooks"
+        if plan.steps >= WORTH and not isinstance(job.secret, SeededForSimulation):
+            return fastest(job.shared, shape, plan.batch)
+        return "explicit" if knows(job.shared, shape) else "hooks"  # the same in every repetition
 
     def on_update(self, update: State, job: Job) -> State:
         if job.kept(Charged) is None:

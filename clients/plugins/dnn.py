@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from torch import nn
+from torch import Tensor, nn
 
 from fedpriv.clients.job import Job
 from fedpriv.clients.plugin import PrivacyPlugin
@@ -11,14 +11,41 @@ from fedpriv.codes.games import Players, Stage, alternate, plain_stages
 from fedpriv.errors import BadOption
 
 
-def taught(encoder: nn.Module, job: Job, stages: Callable[[Players], Sequence[Stage]]) -> nn.Module:
-    """The encoder, trained in `stages` with a fresh classifier on the party's samples."""
+@dataclass(frozen=True)
+class Opponent:
+    """The decoder that an encoder was trained against, and whether it saw standardised codes."""
+
+    decoder: nn.Module
+    standardised: bool = True
+
+
+@dataclass(frozen=True)
+class OwnClassifier:
+    """The classifier that an encoder was trained with."""
+
+    network: nn.Module
+
+
+def taught(
+    encoder: nn.Module,
+    job: Job,
+    stages: Callable[[Players], Sequence[Stage]],
+    rows: Tensor | None = None,
+) -> nn.Module:
+    """The encoder, trained in `stages` with a fresh classifier on the party's samples.
+
+    `rows` are the samples among them that it is trained on; all without.
+    """
     sharing = job.sharing
     players = Players(encoder.train(), sharing.classifier().train(), sharing.sizes)
+    job.keep(OwnClassifier(players.classifier))
+    x, y = job.x, sharing.labels()
+    if rows is not None:
+        x, y = x[rows], y[rows]
     alternate(
         stages(players),
-        job.x,
-        sharing.labels(),
+        x,
+        y,
         epochs=sharing.chosen.encoder_epochs,
         batch=sharing.chosen.batch_size,
         draw=job.draws("encoder"),

@@ -12,7 +12,7 @@ Here norms and sums come from the same numbers, and norms are added up in double
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from opacus.grad_sample import GradSampleModuleFastGradientClipping
@@ -121,16 +121,26 @@ class OneBackward(GradSampleModuleFastGradientClipping):  # type: ignore[misc]
         self.parts = []
 
 
+class Clipping(Protocol):
+    """A model that knows, after a backward pass, the gradient of every sample."""
+
+    def clip(self, bound: float) -> None: ...
+
+
+def losses(outputs: Tensor, y: Tensor) -> Tensor:
+    """Cross-entropy of each sample; outputs beyond them are of rows that only fill a batch up."""
+    return nn.functional.cross_entropy(outputs[: len(y)], y, reduction="none")
+
+
 @dataclass(frozen=True)
 class ClippedLoss:
     """Cross-entropy of a batch, whose backward pass leaves the sum of clipped gradients."""
 
-    model: OneBackward
+    model: Clipping
     bound: float
 
     def __call__(self, outputs: Tensor, y: Tensor) -> "ClippedBatch":
-        each = nn.functional.cross_entropy(outputs, y, reduction="none")
-        return ClippedBatch(self, each)
+        return ClippedBatch(self, losses(outputs, y))
 
 
 @dataclass(frozen=True)

@@ -4,29 +4,90 @@ A server chooses the model. With weights near the largest float it can arrange t
 one sample is NaN or infinite if some pixel is bright, and not otherwise. Clipping does not bound
 such a gradient and noise does not hide it. A sample whose gradient is not finite therefore counts
 as zero, by itself: the other samples of its batch count as ever.
+
+With such weights rounding speaks, too. ε takes it for granted that one sample more leaves the
+gradients of the others as they are, to the last bit. So nothing is divided by the size of a batch,
+and small batches are filled up, since libraries compute a few rows in another way than many.
 """
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from opacus.grad_sample.utils import wrap_model
 from opacus.optimizers import DPOptimizer, get_optimizer_class
-from torch import Tensor
+from torch import Tensor, nn
 
 from fedpriv.clients.job import Job
-from fedpriv.clients.protection.ghost import ClippedLoss, OneBackward
+from fedpriv.clients.protection.ghost import ClippedLoss, OneBackward, losses
+from fedpriv.clients.protection.per_sample import PerSample
 from fedpriv.rng import Draws
+
+LEAST = 4  # rows of a batch from which each one is computed in the same way
+# Models that leave clipped sums behind. The other ways of Opacus leave a gradient for every sample.
+CLIPPING: dict[str, Callable[[nn.Module], Any]] = {"explicit": PerSample, "ghost": OneBackward}
+
+
+@dataclass
+class Steps:
+    """What DP-SGD's steps are taken with."""
+
+    model: nn.Module
+    loss: Callable[..., Any]
+    optimiser: Any
+
+
+def private(plain: Steps, draws: Draws, mode: str, noise: float, norm: float, batch: int) -> Steps:
+    """Model, loss and optimiser wrapped; `batch` is the expected size of one, a public number."""
+    clips = CLIPPING.get(mode)
+    model, loss = plain.model, plain.loss
+    if clips is not None:
+        model = clips(model)
+        loss = ClippedLoss(model, norm)
+        model.register_forward_pre_hook(filled)
+    elif loss is nn.functional.cross_entropy:
+        model = wrap_model(model, grad_sample_mode=mode, loss_reduction="sum")
+        loss = summed
+        model.register_forward_pre_hook(filled)
+    else:  # a loss of another plugin's, whose mean cannot be undone
+        model = wrap_model(model, grad_sample_mode=mode, loss_reduction="mean")
+    sums = mode if clips is None else "ghost"  # whose optimiser takes sums that are clipped
+    kind = get_optimizer_class("flat", distributed=False, grad_sample_mode=sums)
+    optimiser = type("PrivateOptimiser", (OwnNoise, kind), {"draws": draws})(
+        plain.optimiser, noise_multiplier=noise, max_grad_norm=norm, expected_batch_size=batch
+    )
+    return Steps(model, loss, optimiser)
 
 
 def make_private(job: Job, draws: Draws, mode: str, noise: float, norm: float, batch: int) -> None:
-    """Wrap model, optimiser and loss; `batch` is the expected size of one, a public number."""
-    if mode == "ghost":
-        job.model = OneBackward(job.model)
-        job.loss = ClippedLoss(job.model, norm)
-    else:
-        job.model = wrap_model(job.model, grad_sample_mode=mode, loss_reduction="mean")
-    kind = get_optimizer_class("flat", distributed=False, grad_sample_mode=mode)
-    job.optimiser = type("PrivateOptimiser", (OwnNoise, kind), {"draws": draws})(
-        job.optimiser, noise_multiplier=noise, max_grad_norm=norm, expected_batch_size=batch
-    )
+    plain = Steps(job.model, job.loss, job.optimiser)
+    made = private(plain, draws, mode, noise, norm, batch)
+    job.model, job.loss, job.optimiser = made.model, made.loss, made.optimiser
+
+
+def filled(_: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
+    """A batch with rows of zeros in the place of those that it lacks; no loss looks at them."""
+    (x,) = inputs
+    lacking = max(0, LEAST - len(x))
+    return (torch.cat([x, x.new_zeros((lacking, *x.shape[1:]))]) if lacking else x,)
+
+
+@dataclass(frozen=True)
+class Summed:
+    """The losses of a batch, whose backward pass is that of their sum."""
+
+    each: Tensor  # (N,)
+
+    def detach(self) -> Tensor:
+        return self.each.detach().mean()
+
+    def backward(self) -> None:
+        self.each.sum().backward()
+
+
+def summed(outputs: Tensor, y: Tensor) -> Summed:
+    return Summed(losses(outputs, y))
 
 
 def finite(values: list[Tensor]) -> bool:
@@ -50,6 +111,11 @@ class OwnNoise(DPOptimizer):  # type: ignore[misc]
             rows = usable.view(-1, *[1] * (p.grad_sample.dim() - 1))
             p.grad_sample, p.summed_grad = p.grad_sample.where(rows, 0), None
         super().clip_and_accumulate()
+
+    def accumulate(self) -> None:
+        """Sums that are clipped already become the sums of this step; no copy is made of them."""
+        for p in self.params:
+            p.summed_grad = p.grad if p.summed_grad is None else p.summed_grad + p.grad
 
     def add_noise(self) -> None:
         deviation = self.noise_multiplier * self.max_grad_norm

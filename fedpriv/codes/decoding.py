@@ -43,11 +43,18 @@ def fit_decoder(
     return frozen(decoder)
 
 
+def together(z: Tensor) -> tuple[int, ...]:
+    """The axes of codes over which one mean is taken: samples, and the positions of maps."""
+    return (0, *range(2, z.dim()))
+
+
 class Standardised(nn.Module):
-    """Codes less the mean of given ones, divided by their deviation, coordinate by coordinate.
+    """Codes less the mean of given ones, divided by their deviation.
 
     In front of a decoder or classifier of codes: how large an encoder makes them hides nothing.
-    A coordinate that hardly moves counts as moving a twentieth of the others' mean.
+    Vectors are standardised coordinate by coordinate, maps channel by channel: the positions of a
+    map are alike, and a position that hardly moves would be blown up otherwise. What hardly
+    moves counts as moving a twentieth of the others' mean.
     """
 
     mean: Tensor
@@ -55,9 +62,10 @@ class Standardised(nn.Module):
 
     def __init__(self, z: Tensor) -> None:
         super().__init__()
-        spread = z.std(dim=0, correction=0)
+        axes = together(z)
+        spread = z.std(dim=axes, correction=0, keepdim=True)[0]
         least = max(0.05 * float(spread.mean()), 1e-6)
-        self.register_buffer("mean", z.mean(dim=0))
+        self.register_buffer("mean", z.mean(dim=axes, keepdim=True)[0])
         self.register_buffer("deviation", spread.clamp_min(least))
 
     def forward(self, z: Tensor) -> Tensor:

@@ -70,6 +70,29 @@ def blended(noises: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
     return sum((w * noise for w, noise in zip(weights, noises, strict=True)), 0 * noises[0])
 
 
+def noise_on(
+    z: Tensor,
+    x: Tensor,
+    decoder: Network,
+    attributes: Sequence[tuple[Network, int]],
+    weights: Sequence[float],
+    epsilon: Tensor,
+    steps: int,
+    mask: Tensor | None,
+) -> Tensor:
+    """m · Σ λ_k δ_k: what a party adds to its codes (ARS eq. 12, 15).
+
+    `attributes` are F_k and r_k, a classifier and the class that it should say. The mask is on all
+    of the noise; the paper writes it into the decoder's part.
+    """
+    noises = [
+        misleading(z, x, decoder, epsilon, steps, mask) - z,
+        *(toward(z, network, target, epsilon) for network, target in attributes),
+    ]
+    noise = blended(noises, weights or half_and_half(len(attributes)))
+    return noise if mask is None else mask * noise
+
+
 def half_and_half(attributes: int) -> list[float]:
     """λ0 = 1/2 and λk = 1/2M, the paper's choice; all for pixels without attributes (ARS 4.4.1)."""
     return [0.5] + [0.5 / attributes] * attributes if attributes else [1.0]

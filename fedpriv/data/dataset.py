@@ -111,17 +111,22 @@ class Dataset:
             x = x * std + mean
         return x.clamp(0, 1) if self.is_image and clamp else x
 
-    def limited(self, n: int, seed: int = 0) -> "Dataset":
-        """`n` training samples, and the same share of the test samples, class shares kept."""
-        total = len(self.y_train)
+    def limited(self, n: int | None = None, seed: int = 0, tests: int | None = None) -> "Dataset":
+        """`n` training samples and `tests` test samples, class shares kept.
+
+        Without `tests` as large a part of the test samples as of the training samples.
+        """
+        total, held = len(self.y_train), len(self.y_test)
+        n = total if n is None else n
         if not 0 < n <= total:
             raise BadOption(
                 f"limit must be in 1..{total}, the training samples of '{self.name}', got {n}."
             )
-        if n == total:
+        count = max(1, round(held * n / total)) if tests is None else min(tests, held)
+        if n == total and count == held:
             return self
         train = stratified(self.y_train, n, seed)
-        test = stratified(self.y_test, max(1, round(len(self.y_test) * n / total)), seed)
+        test = stratified(self.y_test, count, seed)
         attributes = {key: (a[train], b[test]) for key, (a, b) in self.attributes.items()}
         return replace(
             self,

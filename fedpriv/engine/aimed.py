@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from fedpriv.engine.explicit import Explicit, Passed
-from fedpriv.engine.gradients import TINY, square
+from fedpriv.engine.gradients import TINY, rate, square
 from fedpriv.state import State
 
 
@@ -45,12 +45,12 @@ class Aimed:
         parts = [rule.products(tape, raw, aim) for rule, tape, raw, aim in work]
         dot = torch.stack([part[0] for part in parts]).sum(0)
         own = torch.stack([part[1] for part in parts]).sum(0)
-        rate = (own * self.other).clamp_min(TINY).rsqrt()
-        down, up = -rate, dot * rate / own.clamp_min(TINY)
+        scale = rate(own, self.other)
+        down, up = -scale, dot * scale / own.clamp_min(TINY)
         v = (
             value
             for rule, tape, raw, aim in work
             for value in rule.direction(tape, raw, aim, down, up)
         )
         x_bar, _ = passed.along(v)
-        return 1 - dot * rate, torch.zeros_like(x) if x_bar is None else x_bar
+        return 1 - dot * scale, torch.zeros_like(x) if x_bar is None else x_bar

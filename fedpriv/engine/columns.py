@@ -45,6 +45,33 @@ def folded_back(
     return found[:, :, top : top + size[0], left : left + size[1]]
 
 
+def pulled_back(own: Tensor, d: Tensor, size: Pair, window: Pair, padding: Pair) -> Tensor:
+    """`folded_back(own · d)` for stride 1: own (N, C·window, K), d (N, K, L) -> (N, C, H, W).
+
+    Each row of the window adds its product to shifted rows, so that only the columns of one row
+    are ever written and folded: a fifth of them for windows of 5 × 5.
+    """
+    rows, deep = len(d), d.shape[1]
+    height, width = (size[i] + 2 * padding[i] for i in range(2))
+    out = (height - window[0] + 1, width - window[1] + 1)
+    margin = window[0] - 1
+    tall = d.new_zeros(rows, deep, (out[0] + 2 * margin) * out[1])
+    tall[:, :, margin * out[1] : (margin + out[0]) * out[1]] = d
+    kernels = own.view(rows, -1, *window, deep).permute(2, 0, 1, 3, 4)
+    kernels = kernels.reshape(window[0], rows, -1, deep)
+    columns = d.new_empty(())
+    for i in range(window[0]):
+        at = (margin - i) * out[1]
+        shifted = tall[:, :, at : at + height * out[1]]
+        columns = columns.baddbmm_(kernels[i], shifted) if i else kernels[i].bmm(shifted)
+    parts = columns.view(rows, -1, window[1], height, out[1])
+    found = d.new_zeros(rows, parts.shape[1], height, width)
+    for j in range(window[1]):
+        found[..., j : j + out[1]].add_(parts[:, :, j])
+    top, left = padding
+    return found[:, :, top : top + size[0], left : left + size[1]]
+
+
 def by_victim(values: Tensor, victims: int) -> Tensor:
     """(V·B, …) -> (V, B, …)."""
     return values.view(victims, -1, *values.shape[1:])

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv2d
 
-from fedpriv.engine.columns import folded_back, kernel_gradients, times_own, unfolded
+from fedpriv.engine.columns import folded_back, kernel_gradients, pulled_back, times_own, unfolded
 from fedpriv.engine.folding import Unfold
 from fedpriv.engine.gradients import Outer
 from fedpriv.engine.rules import MaybeTensor, Rule, Tape, summed
@@ -18,7 +18,8 @@ Pair = tuple[int, int]
 
 # Matrix products of columns beat the library's kernels where these are slow: few channels, or one
 # sample.
-_FEW_CHANNELS, _FEW_ROWS, _CHANNELS_OF_FEW = 3, 2, 16
+_FEW_CHANNELS, _FEW_ROWS, _CHANNELS_OF_FEW = 6, 2, 16
+_LARGE_WINDOW = 16  # elements, from which columns are folded row by row of the window
 
 
 @dataclass(frozen=True)
@@ -225,8 +226,11 @@ class Convolution(Rule):
         if weight.ndim == 3:
             weight = weight.repeat_interleave(victims // len(weight), 0)
         own = torch.cat([weight.expand(victims, -1, -1), kernel.flatten(2)], 1)
-        columns = times_own(own.mT, both)
         whole = (size[0], size[1])
+        if self._by_rows(len(both)):
+            own = own.mT.repeat_interleave(len(both) // victims, 0)
+            return pulled_back(own, both, whole, self._window, geometry.padding)
+        columns = times_own(own.mT, both)
         return folded_back(
             columns, whole, self._window, geometry.stride, geometry.padding, geometry.dilation
         )
@@ -240,6 +244,12 @@ class Convolution(Rule):
         few = len(a) <= _FEW_ROWS and a.shape[1] <= _CHANNELS_OF_FEW
         small = self.weight.ndim == 4 and self.geometry.groups == 1 and self._window != (1, 1)
         return small and (few or a.shape[1] <= _FEW_CHANNELS)
+
+    def _by_rows(self, rows: int) -> bool:
+        """Whether the columns of a window's rows are folded one after the other."""
+        geometry, large = self.geometry, self._window[0] * self._window[1] >= _LARGE_WINDOW
+        dense = geometry.stride == (1, 1) and geometry.dilation == (1, 1)
+        return dense and large and rows > _FEW_ROWS
 
     def _size_behind(self, a: Tensor) -> Pair:
         """The height and width of what leaves."""

@@ -88,20 +88,23 @@ def l1(found: Gradients, target: State) -> Tensor:
 TINY = 1e-30  # keeps the cosine of a vanished gradient at 0 instead of NaN
 
 
+def rate(own: Tensor, other: Tensor) -> Tensor:
+    """1/(‖a‖‖b‖) from squared norms, each by itself: their product underflows for small ones."""
+    return own.clamp_min(TINY).rsqrt() * other.clamp_min(TINY).rsqrt()
+
+
 def cosine(found: Gradients, target: State) -> Tensor:
     """1 − the cosine similarity over all parameters together (ATS eq. 5)."""
     dot = torch.stack([inner(found[key], target[key]) for key in target]).sum(0)
     own = torch.stack([square(found[key]) for key in target]).sum(0)
     other = torch.stack([square(target[key]) for key in target]).sum(0)
-    return 1 - dot * (own * other).clamp_min(TINY).rsqrt()
+    return 1 - dot * rate(own, other)
 
 
 def layerwise_cosine(found: Gradients, target: State) -> Tensor:
     """The mean over parameters of 1 − cosine similarity (as the released ATS code averages)."""
     terms = [
-        1
-        - inner(found[key], target[key])
-        * (square(found[key]) * square(target[key])).clamp_min(TINY).rsqrt()
+        1 - inner(found[key], target[key]) * rate(square(found[key]), square(target[key]))
         for key in target
     ]
     return torch.stack(terms).mean(0)
@@ -187,10 +190,16 @@ def gradient_of(model: nn.Module, x: Tensor, y: Tensor) -> State:
 def gradient_by_autograd(
     model: nn.Module, params: State, buffers: State, x: Tensor, t: Tensor
 ) -> State:
-    """The gradient at `x` (B, …), `t` (B, C), differentiable where gradients are enabled."""
+    """The gradient at `x` (B, …), `t` (B, C), differentiable where gradients are enabled.
+
+    Parameters that depend on something, as those after a local step do, go on to do so.
+    """
     again = torch.is_grad_enabled()
     with torch.enable_grad():
-        free = {key: value.detach().requires_grad_() for key, value in params.items()}
+        free = {
+            key: value if again and value.requires_grad else value.detach().requires_grad_()
+            for key, value in params.items()
+        }
         loss = loss_at(model, free, buffers, x, t)
         found = torch.autograd.grad(
             loss, list(free.values()), create_graph=again, materialize_grads=True
@@ -238,12 +247,17 @@ def per_victim(
     x: Tensor,
     t: Tensor,
 ) -> State:
-    """`one` for each victim: at once by vmap, or in turn if the model's Python looks at values."""
+    """`one` for each victim: at once by vmap, or in turn if the model's Python looks at values.
+
+    For a single victim vmap has nothing to gain, and costs time.
+    """
     axis = None if shared else 0
-    try:
-        return vmap(one, in_dims=(axis, axis, 0, 0), randomness="different")(params, buffers, x, t)
-    except RuntimeError as error:
-        _tell_of_turns(str(error).split("\n")[0])
+    if len(x) > 1:
+        try:
+            mapped = vmap(one, in_dims=(axis, axis, 0, 0), randomness="different")
+            return mapped(params, buffers, x, t)
+        except RuntimeError as error:
+            _tell_of_turns(str(error).split("\n")[0])
 
     def row(state: State, v: int) -> State:
         return state if shared else {key: value[v] for key, value in state.items()}

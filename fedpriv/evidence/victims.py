@@ -15,6 +15,7 @@ from fedpriv.engine.gradients import (
     Gradients,
     as_trained,
     dense,
+    gradient_by_autograd,
     gradients_at,
     loss_at,
     per_victim,
@@ -122,7 +123,7 @@ class Victims:
 
     def update_at(self, x: Tensor, y: Tensor) -> State:
         """The deltas that local training on the slots `x` (V, n, …), `y` gives; differentiable."""
-        facts, t = self.facts, soft(y, self.facts.classes)
+        facts, t, alone = self.facts, soft(y, self.facts.classes), len(x) == 1
 
         def one(weights: State, buffers: State, x: Tensor, t: Tensor) -> State:
             step = step_rule(
@@ -130,6 +131,8 @@ class Victims:
             )
 
             def gradient(w: State, slots: Tensor) -> State:
+                if alone:
+                    return gradient_by_autograd(self.model, w, buffers, x[slots], t[slots])
                 found: State = grad(lambda q: loss_at(self.model, q, buffers, x[slots], t[slots]))(
                     w
                 )

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-PRESENT = 0.01  # a class with a smaller guessed share counts as absent
+PRESENT = 0.01  # a class with a smaller share counts as absent, guessed or true
 
 
 def share_error(guess: Tensor, truth: Tensor) -> Tensor:
@@ -11,8 +11,12 @@ def share_error(guess: Tensor, truth: Tensor) -> Tensor:
 
 
 def presence(guess: Tensor, truth: Tensor) -> Tensor:
-    """The share of classes of which it is said rightly whether the client has any, (N,)."""
-    return ((guess >= PRESENT) == (truth > 0)).double().mean(dim=1)
+    """The share of classes of which it is said rightly whether they are 1 % of the client's, (N,).
+
+    Both sides have the same limit. A guess of shares cannot say whether a class has no sample or
+    three of a thousand.
+    """
+    return ((guess >= PRESENT) == (truth >= PRESENT)).double().mean(dim=1)
 
 
 def rate_error(guess: Tensor, truth: Tensor) -> Tensor:

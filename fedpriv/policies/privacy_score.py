@@ -14,6 +14,7 @@ Reduction = Literal["global", "layer"]
 Rule = Literal["left", "trapezoid"]
 GradientOf = Callable[[Tensor, Tensor], Gradients]  # (R, C, H, W), (R,) -> (R, …) per parameter
 
+VANISHED = 1e-30  # norms below it, multiplied, are no gradients any more
 ROWS = 32  # gradients at once: more fall out of the cache and gain nothing
 
 
@@ -65,6 +66,15 @@ def _inner(a: Tensor | Outer, b: Tensor | Outer) -> Tensor:
     return found
 
 
+def _cosine(dot: Tensor, own: Tensor, other: Tensor) -> Tensor:
+    """⟨a, b⟩/(‖a‖‖b‖) from their squares; 0 where one of them vanishes.
+
+    Squares of a confident model's gradients are so small that their product would underflow.
+    """
+    sizes = own.sqrt() * other.sqrt()
+    return (dot / sizes.clamp_min(VANISHED)).clamp(-1, 1).where(sizes > VANISHED, 0)
+
+
 def similarity(a: Gradients, b: Gradients, reduction: Reduction = "global") -> Tensor:
     """GradSim (ATS eq. 5) row by row: the cosine over all parameters, or the mean over layers.
 
@@ -75,7 +85,7 @@ def similarity(a: Gradients, b: Gradients, reduction: Reduction = "global") -> T
     other = torch.stack([_inner(values, values) for values in b.values()])
     if reduction == "global":
         dot, own, other = (part.sum(0, keepdim=True) for part in (dot, own, other))
-    return (dot / (own * other).sqrt().clamp_min(1e-30)).mean(0)
+    return _cosine(dot, own, other).mean(0)
 
 
 def _along(found: Tensor | Outer, first: Tensor | Outer, images: int) -> tuple[Tensor, Tensor]:
@@ -107,7 +117,7 @@ def similarities(
     dot, own = (torch.stack(part) for part in zip(*pairs, strict=True))
     if reduction == "global":
         dot, own = dot.sum(0, keepdim=True), own.sum(0, keepdim=True)
-    return (dot / (own * own[..., -1:]).sqrt().clamp_min(1e-30)).mean(0)
+    return _cosine(dot, own, own[..., -1:]).mean(0)
 
 
 def curve(

@@ -150,7 +150,8 @@ def second_page(paper: Paper, run: Run, most: int, letters: int) -> None:
             paper.table([("", 20), ("", 80)], shortened(lines_of_card, letters), size=7.2)
             paper.skip(4)
     else:
-        paper.paragraph("No ε is claimed for this federation, so none was checked.")
+        claimed = found.get("epsilon", {}).get("sentence")
+        paper.paragraph(claimed or "No ε is claimed for this federation, so none was checked.")
     paper.heading("What is left open")
     for text in residual(run):
         paper.paragraph(f"–  {short(text, max(letters, 160))}", 8.2)
@@ -161,6 +162,9 @@ def second_page(paper: Paper, run: Run, most: int, letters: int) -> None:
 def scope(run: Run) -> Iterator[tuple[str, str]]:
     scenario, found = run.scenario, run.audit
     federation, training = scenario.federation, scenario.training
+    if "app" in found:
+        yield from scope_of_app(run)
+        return
     rounds = f"{found['rounds']['trained']} of {found['rounds']['wanted']} rounds trained"
     reached = f", {found['accuracy']:.1%} accuracy" if found["accuracy"] is not None else ""
     if training.local_steps:
@@ -177,6 +181,30 @@ def scope(run: Run) -> Iterator[tuple[str, str]]:
     yield "time", f"{found['minutes']['used']:g} minutes{allowed}; {found['work']['units']} units"
     if found["advice"]:
         yield "advice", found["advice"]
+    yield "next step", f"{found['next']['what']} {found['next']['command']}"
+
+
+def scope_of_app(run: Run) -> Iterator[tuple[str, str]]:
+    """The same for somebody's Flower app, whose settings are its own."""
+    found, app = run.audit, run.audit["app"]
+    facts, truth = app["facts"], app["truth"]
+    name = " ".join(filter(None, (app["publisher"], app["name"], app["version"])))
+    yield "app", f"{name}, commit {app['commit'] or 'unknown'}, SHA-256 {app['sha256']}"
+    yield "settings", ", ".join(f"{key} = {value}" for key, value in app["run-config"].items())
+    rounds = f"{found['rounds']['trained']} of {found['rounds']['wanted']} rounds trained"
+    masked = "; secure aggregation" if app["secure-aggregation"] else ""
+    yield "federation", f"{app['clients']} clients, {rounds}{masked}"
+    steps = ", ".join(map(str, truth.get("steps", ()))) or "unknown"
+    batch = facts.get("batch_size") or "unknown"
+    yield (
+        "training",
+        f"{truth.get('optimiser') or 'unknown'}, steps {steps}, batches of {batch}; model "
+        f"{truth.get('model') or 'unknown'}; loss {', '.join(truth.get('loss', ())) or 'unknown'}",
+    )
+    yield "data", ", ".join(app["data"]) or "the app's own"
+    yield "victims", f"{found['victims']} samples of {found['clients']} clients were attacked"
+    given, used = found["minutes"]["given"], found["minutes"]["used"]
+    yield "time", f"{used:g} minutes of {given:g} allowed"
     yield "next step", f"{found['next']['what']} {found['next']['command']}"
 
 
@@ -210,10 +238,11 @@ def sources(run: Run) -> Iterator[tuple[str, str]]:
     inputs = made["inputs"]
     yield "date", date_of(run)
     yield "commit", str(run.environment.get("commit") or "not from a checkout")
-    yield "scenario (SHA-256)", made["files"]["scenario.toml"]["sha256"]
+    if "app" not in run.audit:  # the scope has the app's own
+        yield "scenario (SHA-256)", made["files"]["scenario.toml"]["sha256"]
     yield "lock", inputs["lock"] or "none: not from a checkout"
     yield "installed packages", inputs["packages"]
-    for name, total in inputs["data"].items():
+    for name, total in () if "app" in run.audit else inputs["data"].items():
         yield f"data {short(name, 30)}", total or "not on this machine"
     yield "verdict.json", made["files"]["verdict.json"]["sha256"]
     whole = hashlib.sha256(run.folder.manifest_file.read_bytes()).hexdigest()

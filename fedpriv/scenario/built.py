@@ -24,17 +24,19 @@ log = logging.getLogger(__name__)
 
 
 @lru_cache(maxsize=4)
-def _dataset(name: str, root: str, limit: int | None, options: str, seed: int) -> Dataset:
+def _dataset(
+    name: str, root: str, limit: int | None, tests: int | None, options: str, seed: int
+) -> Dataset:
     # Somebody else's data set need not know of folders; it is told of one only where one is named.
     dataset = DATASETS.build(name, json.loads(options), **({"root": root} if root else {}))
-    return dataset if limit is None else dataset.limited(limit, seed)
+    return dataset.limited(limit, seed, tests)
 
 
 def dataset_of(scenario: Scenario) -> Dataset:
     """The scenario's data, read once per process."""
     data = scenario.data
     options = json.dumps(dict(data.options), sort_keys=True)
-    return _dataset(data.name, data.root, data.limit, options, scenario.seed)
+    return _dataset(data.name, data.root, data.limit, data.test_limit, options, scenario.seed)
 
 
 @lru_cache(maxsize=4)

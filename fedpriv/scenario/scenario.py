@@ -27,6 +27,8 @@ from fedpriv.scenario.sections import (
 
 Table = dict[str, Any]
 RENAMED = {"audit": "keep-truth"}  # keys of run folders written by earlier versions
+# And keys that nobody read, with their defaults.
+GONE: dict[str, Table] = {"representation": {"private": []}}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,6 +204,8 @@ def _section(key: str, value: Any) -> Any:
         return dict(_table(value, title))
     if key == "gate":
         return _gate(_table(value, title))
+    if isinstance(value, Mapping) and key in GONE:
+        value = {k: v for k, v in value.items() if k not in GONE[key] or v != GONE[key][k]}
     if section is not None:
         made = _named if section.by_name else _bound
         if section.many:

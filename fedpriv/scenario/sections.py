@@ -80,7 +80,9 @@ class Data:
             Example: `0.1`.
         shards_per_client: With "shards": pieces of one class that each client gets. Example: `2`.
         limit (samples): Use this many of the training samples, and as large a part of the test
-            samples. Example: `600`.
+            samples, unless `test-limit` says how many. Example: `600`.
+        test_limit (samples): Use this many of the test samples; all if there are fewer. More of
+            them give an accuracy with a smaller error. Example: `10000`.
         reserve (samples): Training samples that no client gets. Questions about who was in the
             training set need some. Example: `1000`.
         options: Options of the data set itself; the manual's page of data lists them. Example: `{
@@ -93,6 +95,7 @@ class Data:
     alpha: float = 0.5
     shards_per_client: int = 2
     limit: int | None = None
+    test_limit: int | None = None
     reserve: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -101,6 +104,8 @@ class Data:
         counted("data.shards-per-client", self.shards_per_client)
         if self.limit is not None:
             counted("data.limit", self.limit, 10**9)
+        if self.test_limit is not None:
+            counted("data.test-limit", self.test_limit, 10**9)
         at_least("data.reserve", self.reserve, 0)
 
 
@@ -309,7 +314,6 @@ class Representation:
             Example: `"fc2"`.
         tasks: What is learned from codes: "label", or attributes of the data set. Example:
             `["label"]`.
-        private: Attributes that nobody should read off the codes. Example: `["gender"]`.
         initiator: The party that trains the encoder; -1 is the one with most samples. Example: `0`.
         learner: Who trains on the pooled codes. Example: `"clients"`.
         encoder_epochs (epochs): Training of the encoder. Example: `5`.
@@ -334,7 +338,6 @@ class Representation:
     options: Mapping[str, Any] = field(default_factory=dict)
     layer: str = ""
     tasks: tuple[str, ...] = ("label",)
-    private: tuple[str, ...] = ()
     initiator: int = -1
     learner: Literal["server", "clients"] = "server"
     encoder_epochs: int = 10

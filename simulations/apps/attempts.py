@@ -10,14 +10,21 @@ from fedpriv.evidence.victims import slots_of
 from fedpriv.progress import Progress
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario.sections import Attack
+from fedpriv.simulations.apps.watching import Watched
 from fedpriv.simulations.audit.battery import RACER, work_of
 from fedpriv.simulations.judging.attacking import Recording
 from fedpriv.simulations.judging.conditions import CONDITIONS, row_of
 from fedpriv.simulations.judging.judge import Judged, scored_claims
 
 MOST_SLOTS = 32  # samples behind one update that a search is tried on
-GIVEN = ("candidates", "several-clients", "one-sample")  # needs that an app may fulfil
+GIVEN = (
+    "candidates",
+    "several-clients",
+    "one-sample",
+    "few-samples",
+)  # needs that an app may fulfil
 VICTIMS = 30  # of a round
+BEHIND = "samples are behind one update"
 
 
 @dataclass
@@ -45,13 +52,22 @@ def searches(name: str) -> bool:
 
 
 def why_left(
-    row: AttackRow, seen: Observation, clients: int, asked: bool, used: frozenset[str]
+    row: AttackRow,
+    seen: Observation,
+    clients: int,
+    asked: bool,
+    used: frozenset[str],
+    about: Watched,
 ) -> str:
     """Why an attack has nothing to do with this evidence; nothing where it has.
 
     `used` are the defences that clients were seen to use, by the names of our plugins.
     """
     slots = slots_of(seen)
+    if about.summed and row.whole and row.sees != "models":
+        return "behind secure aggregation no client's own update is seen"
+    if about.target is not None and row.claims != "member" and about.target.whole:
+        return "a sample's target is a mask of classes, which searches here cannot guess"
     if row.by != "curious server" or row.sees == "codes":
         return f"it is for a {row.by} that sees {row.sees}"
     if lacking := [name for name in row.needs if name not in GIVEN]:
@@ -61,16 +77,20 @@ def why_left(
     if "several-clients" in row.needs and clients < 3:
         return "it needs updates of three or more clients, each seen"
     if "one-sample" in row.needs and (slots > 1 or seen.local_steps > 1):
-        return "it needs updates of one sample"
+        return f"it needs {CONDITIONS['one-sample'].lacks}"
+    if "few-samples" in row.needs and (
+        slots >= seen.classes or (slots > 1 and seen.local_steps > 1)
+    ):
+        return f"it needs {CONDITIONS['few-samples'].lacks}"
     if row.knows and not used & set(row.knows):
         return f"nothing shows that clients use {' or '.join(row.knows)}"
     if not row.whole and slots > MOST_SLOTS:
-        return f"{slots} samples are behind one update; searches are tried up to {MOST_SLOTS}"
+        return f"{slots} {BEHIND}; searches are tried up to {MOST_SLOTS}"
     return ""
 
 
 def chosen(
-    seen: Observation, clients: int, asked: bool, used: frozenset[str]
+    seen: Observation, clients: int, asked: bool, used: frozenset[str], about: Watched
 ) -> tuple[list[str], dict[str, str]]:
     """Attacks to try, and others by why they are left out.
 
@@ -80,7 +100,7 @@ def chosen(
     todo, left = [], {}
     for name in ATTACKS:
         row = row_of(name)
-        why = why_left(row, seen, clients, asked, used)
+        why = why_left(row, seen, clients, asked, used, about)
         if why:
             left[name] = why
         elif name == RACER or row.knows or not searches(name):
@@ -95,6 +115,7 @@ def tried(
     *,
     asked: bool,
     used: frozenset[str],
+    watched: Watched,
     public: Public | None,
     progress: Progress,
 ) -> Tried:
@@ -105,7 +126,7 @@ def tried(
     found = Tried()
     rounds = sorted({seen.round for seen in evidence})
     clients = len({seen.node for seen in evidence})
-    todo, found.left = chosen(evidence[0], clients, asked, used)
+    todo, found.left = chosen(evidence[0], clients, asked, used, watched)
     about = {"run": app, "plugins": "unknown"}
     whole = [Attack(name=name) for name in todo if row_of(name).whole]
     single = [

@@ -2,30 +2,22 @@
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from fedpriv.attacks.catalogue import ATTACKS
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables
 from fedpriv.simulations.apps.attempts import Tried
+from fedpriv.simulations.apps.handing import Handed
 from fedpriv.simulations.audit.conclusion import counts, sentence
 from fedpriv.simulations.audit.coverage import NIST, Line, claims_of, threat_of
 from fedpriv.simulations.audit.ending import SCHEMA
 from fedpriv.simulations.judging.conditions import row_of
-from fedpriv.simulations.judging.gate import counted
-from fedpriv.simulations.judging.outcome import Outcome, Word, by_rate, outcomes, overall
+from fedpriv.simulations.judging.deciding import decided
+from fedpriv.simulations.judging.outcome import Outcome, Word, overall
 
-FOUND, MARGIN = "member-hit", 0.05  # beyond the share that a blind guess finds
 ASKED = ("sample", "member")  # kinds of claim that must be decided for an app to hold
-
-
-def decided(rows: Sequence[dict[str, Any]]) -> list[Outcome]:
-    """An outcome for every kind of claim; membership by the share that is found at 1 % FPR."""
-    found = outcomes([], rows)
-    members = [row for row in counted(rows) if row.get("claim") == "member"]
-    if members and "member" not in {one.claim for one in found}:
-        found.append(by_rate(FOUND, MARGIN, members))
-    return found
 
 
 def lines(tried: Tried) -> list[Line]:
@@ -49,13 +41,24 @@ def lines(tried: Tried) -> list[Line]:
 
 
 def doubts_of(
-    tried: Tried, found: Sequence[Outcome], whole: bool, rounds: int, reasons: Sequence[str]
+    tried: Tried,
+    found: Sequence[Outcome],
+    whole: bool,
+    rounds: int,
+    reasons: Sequence[str],
+    alone: Handed | None,
 ) -> list[str]:
     """What keeps an app from holding although no leak was found."""
     known = {one.claim for one in found}
+    told = alone is not None and "sample" not in known
     return [
         *([] if whole else [f"the app was stopped after {rounds} rounds"]),
-        *([f"no {claim} could be scored" for claim in ASKED if claim not in known]),
+        *([alone.sentence] if told and alone is not None else []),
+        *(
+            f"no {claim} could be scored"
+            for claim in ASKED
+            if claim not in known and not (told and claim == "sample")
+        ),
         *reasons,
         *(f"{one['attack']} failed" for one in tried.failed),
         *(["some attacks were cut short"] if tried.partial else []),
@@ -68,15 +71,18 @@ def verdict_on(
     tried: Tried,
     *,
     whole: bool,
+    alone: Handed | None,
     reasons: Sequence[str],
     minutes: tuple[float, float],
     epsilon: dict[str, Any] | None,
     command: str,
 ) -> dict[str, Any]:
     """The verdict, written to `verdict.json`."""
-    found = decided(tried.rows)
+    found = decided((), tried.rows)
+    if alone is not None and alone.outcome is not None and alone.outcome.word == "holds":
+        found.append(replace(alone.outcome, why=alone.sentence))
     rounds = len(folder.rounds())
-    doubts = doubts_of(tried, found, whole, rounds, reasons)
+    doubts = doubts_of(tried, found, whole, rounds, reasons, alone)
     word = overall(found, doubts)
     said = sentence(word, found, doubts)
     if epsilon is not None:

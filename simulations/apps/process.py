@@ -1,6 +1,7 @@
 """The process of one app: run it, attack what its server saw, score it, say what holds."""
 
 import json
+import os
 import shlex
 import sys
 import time
@@ -8,24 +9,25 @@ from pathlib import Path
 from typing import Any
 
 from fedpriv.clients.keeping import labels_in
-from fedpriv.errors import BadObservation, FedprivError
+from fedpriv.errors import FedprivError
 from fedpriv.evidence.claims import Public
-from fedpriv.evidence.naming import fitted_to
-from fedpriv.evidence.observation import Observation, check_finite
+from fedpriv.evidence.observation import Observation
 from fedpriv.files import write_text
 from fedpriv.report.page import write_report
 from fedpriv.runfolder import RunFolder
-from fedpriv.simulations.apps.adapting import adapted
-from fedpriv.simulations.apps.attempts import Tried, tried
+from fedpriv.simulations.apps.attempts import BEHIND, Tried, tried
+from fedpriv.simulations.apps.binding import last_model, public_of, usable
 from fedpriv.simulations.apps.concluding import start, verdict_on
+from fedpriv.simulations.apps.handing import handed
 from fedpriv.simulations.apps.launching import ERROR, Job
+from fedpriv.simulations.apps.remarks import remarks
 from fedpriv.simulations.apps.running import watched_run
 from fedpriv.simulations.apps.serving import parsed_data, serve
 from fedpriv.simulations.apps.source import Source, check_names, read_source
 from fedpriv.simulations.apps.spending import Mechanism, sentence, verified
-from fedpriv.simulations.apps.support import NotSupported, check_supported
-from fedpriv.simulations.apps.suspects import evaluated, make_suspects, why_no_candidates
-from fedpriv.simulations.apps.watching import Watched, sums_of
+from fedpriv.simulations.apps.support import check_supported
+from fedpriv.simulations.apps.suspects import make_suspects, why_no_candidates
+from fedpriv.simulations.apps.watching import Watched
 from fedpriv.simulations.federation.run import deliberate_threads
 from fedpriv.simulations.judging.findings import examined, findings_of
 from fedpriv.simulations.judging.sums import join_truths
@@ -50,7 +52,12 @@ def judge(job: Job) -> dict[str, Any]:
             "installed here"
         )
     deliberate_threads()
-    with stoppable() as going_on:
+    command = os.getppid()  # where it was ended from outside, nobody waits for a verdict
+    with stoppable() as asked:
+
+        def going_on(part: float, loss: float) -> bool:
+            return os.getppid() == command and asked(part, loss)
+
         watched, private, whole = watched_run(
             source,
             folder.path,
@@ -70,21 +77,30 @@ def judge(job: Job) -> dict[str, Any]:
             join_truths(folder, job.clients)
         public = public_of(watched, evidence)
         why_not_asked = why_no_candidates(public, watched.notes, watched.eyes)
+        alone = None
         if not evidence:
             attempts = Tried()
         else:
             last = max(seen.round for seen in evidence)
-            reasons += asked_about(folder, last, job.clients, public, why_not_asked)
+            folder.save_model(last_model(evidence), {"round": last})
+            reasons += asked_about(folder, job.clients, public, why_not_asked)
             ends = started + seconds
+
+            def in_time(part: float, loss: float) -> bool:
+                return time.monotonic() < ends and going_on(part, loss)
+
             attempts = tried(
                 evidence,
                 folder,
                 source.name,
                 asked=folder.candidates_file.exists(),
+                watched=watched,
                 used=defences(evidence[0], private),
                 public=public,
-                progress=lambda part, loss: time.monotonic() < ends and going_on(part, loss),
+                progress=in_time,
             )
+            if too_many(attempts):
+                alone = handed(evidence, folder, source.name, public, in_time)
     folder.write_findings(findings(watched, evidence, folder))
     about = about_app(source, watched, evidence, job)
     folder.write_app(about)
@@ -93,7 +109,8 @@ def judge(job: Job) -> dict[str, Any]:
         about,
         attempts,
         whole=whole,
-        reasons=[*reasons, *untried(attempts)],
+        alone=alone,
+        reasons=reasons,
         minutes=(job.minutes, (time.monotonic() - started) / 60),
         epsilon=epsilon_of(watched, private, source, folder),
         command=shlex.join(["fedpriv", "audit", "--app", job.app]),
@@ -102,47 +119,17 @@ def judge(job: Job) -> dict[str, Any]:
     return verdict
 
 
-def usable(watched: Watched, clients: int) -> tuple[list[Observation], list[str]]:
-    """The updates bound to the app's model, and why there are none."""
-    seen = sums_of(watched, clients) if watched.summed else watched.evidence
-    if not seen:
-        return [], ["no round's sum was seen twice" if watched.summed else "no update was seen"]
-    notes = next((one for one in watched.notes if one.x), watched.notes[0])
-    try:
-        model = adapted(notes, set(seen[0].sent))
-    except NotSupported as error:
-        return [], [str(error).rstrip(".")]
-    if seen[0].loss != "cross-entropy" or "loss" in seen[0].unknown:
-        named = " and ".join(sorted(notes.losses)) or "unknown"
-        return [], [f"its loss ({named}) is not supported yet: attacks know cross-entropy"]
-    good = [one for one in seen if finite(one)]
-    reasons = [f"{len(seen) - len(good)} updates hold NaN or infinity"] if good != seen else []
-    return [fitted_to(one, model).on(model) for one in good], reasons
+def asked_about(folder: RunFolder, clients: int, public: Public | None, why: str) -> list[str]:
+    """Candidates in the folder, or why membership is not asked about.
 
-
-def finite(seen: Observation) -> bool:
-    """Whether neither side holds NaN or an infinity, as after a client diverged."""
-    try:
-        check_finite(seen)
-    except BadObservation:
-        return False
-    return True
-
-
-def public_of(watched: Watched, evidence: list[Observation]) -> Public | None:
-    shape = evidence[0].input_shape if evidence else ()
-    return evaluated(watched.eyes, watched.numbers, tuple(shape))
-
-
-def asked_about(
-    folder: RunFolder, last: int, clients: int, public: Public | None, why: str
-) -> list[str]:
-    """Candidates in the folder, or why membership is not asked about."""
+    Every client has as many, of the last round that it trained in.
+    """
     if why or public is None:
         return [f"membership was not tested: {why}"]
-    found = [folder.truth_of(path.stem) for path in sorted(folder.truth.glob(f"{last}-*.npz"))]
-    truths = [one for one in found if one is not None and (one.y >= 0).all()]
-    truths = [one for one in truths if one.node < clients]  # the number after them is a sum's
+    rounds = sorted({int(path.stem.partition("-")[0]) for path in folder.truth.glob("*.npz")})
+    kept = [[folder.truth_of(f"{number}-{node}") for number in rounds] for node in range(clients)]
+    last = [[one for one in own if one is not None][-1:] for own in kept]
+    truths = [one for own in last for one in own if (one.y >= 0).all()]
     if not make_suspects(folder, truths, public):
         return ["membership was not tested: too few samples have labels that can be matched"]
     return []
@@ -157,13 +144,10 @@ def defences(seen: Observation, private: list[Mechanism]) -> frozenset[str]:
     return frozenset([*(["pruning"] if still else []), *(["dp"] if private else [])])
 
 
-def untried(attempts: Tried) -> list[str]:
-    """Why no search for samples was tried, where none was."""
+def too_many(attempts: Tried) -> bool:
+    """Whether no search for samples was tried because too many are behind an update."""
     scored = {str(row.get("claim", "")) for row in attempts.rows}
-    if "sample" in scored or not attempts.left:
-        return []
-    why = next((text for text in attempts.left.values() if "behind one update" in text), "")
-    return [f"no search for samples was tried: {why}"] if why else []
+    return "sample" not in scored and any(BEHIND in why for why in attempts.left.values())
 
 
 def findings(
@@ -178,17 +162,10 @@ def findings(
             lambda name: folder.truth_of(name) if name in known else None,
         )
     )
-    for told, trained in sorted(watched.miscounted)[:1]:
-        found.append(
-            {
-                "cause": "num-examples",
-                "severity": "note",
-                "detail": f"the app reports {told} examples, which is its number of batches, where "
-                f"a client trained on {trained} samples: FedAvg weighs clients by it.",
-                "evidence": [],
-            }
-        )
-    return found
+    return found + [
+        {"cause": cause, "severity": "note", "detail": detail, "evidence": []}
+        for cause, detail in remarks(watched)
+    ]
 
 
 def about_app(
@@ -204,7 +181,7 @@ def about_app(
             "options": notes.options,
             "steps": sorted({one.steps for one in watched.notes}),
             "batch-sizes": sorted({size for one in watched.notes for size in one.sizes}),
-            "loss": sorted(notes.losses),
+            "loss": sorted(watched.losses),
             "model": None if notes.model is None else type(notes.model).__name__,
             "augmentation": sorted(watched.eyes.random),
             "normalisation": sorted(watched.eyes.normalised),
@@ -227,7 +204,8 @@ def epsilon_of(
     delta = next(
         (float(v) for k, v in source.config.items() if "delta" in k and 0 < float(v) < 1), DELTA
     )
-    if len(watched.rounds) < 2:  # one round cannot show whether the app counts them all
+    local = any(one.epsilon is not None for one in private)
+    if len(watched.rounds) < 2 and not local:  # one round cannot show whether all are counted
         return None
     found = verified(watched, private, len(watched.rounds), delta)
     if found is None:

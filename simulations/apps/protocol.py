@@ -106,18 +106,32 @@ def steps_of(notes: Notes, all_notes: Sequence[Notes], examples: int | None) -> 
     return notes.steps
 
 
+def rate_of(notes: Notes, all_notes: Sequence[Notes]) -> float | None:
+    """The learning rate, the mean of a schedule's; times what stretches every client's gradients.
+
+    Gradients that are added up or a loss that is a sum stretch all of them alike, and the server
+    knows it from the app's code. Clipping differs from client to client, and stays unknown.
+    """
+    if not notes.rates:
+        return None
+    rate = sum(notes.rates) / len(notes.rates)
+    factors = [one.factor for one in all_notes]
+    alike = max(factors) - min(factors) < 0.02 * max(factors)
+    return rate * notes.factor if alike and notes.optimiser == "sgd" else rate
+
+
 def facts_told(
     notes: Notes, all_notes: Sequence[Notes], examples: int | None, eyes: Eyes
 ) -> dict[str, Any]:
     """What the server of this app knows of one client's training; what it does not is left out."""
     options, samples = notes.options, distinct(notes)
-    scale, rates = scale_of(notes, eyes), set(notes.rates)
+    scale = scale_of(notes, eyes)
     found: dict[str, Any] = {
         "optimiser": notes.optimiser,
         "momentum": float(options.get("momentum", 0.0)),
         "nesterov": bool(options.get("nesterov", False)),
         "weight_decay": float(options.get("weight_decay", 0.0)),
-        "lr": rates.pop() if len(rates) == 1 else None,
+        "lr": rate_of(notes, all_notes),
         "local_steps": steps_of(notes, all_notes, examples),
         "batch_size": batch_of(notes),
         "loss": loss_of(notes),

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.metadata import packages_distributions, version
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from flwr.app import Context, RecordDict
 from fedpriv.clients.noticing import Eyes
 from fedpriv.errors import BadInput, FedprivError, WorkFailed
 from fedpriv.registry import FOREIGN, said
+from fedpriv.simulations.apps.moving import serve_moved
 from fedpriv.simulations.apps.source import Source
 from fedpriv.simulations.apps.spending import Mechanism, mechanisms
+from fedpriv.simulations.apps.summing import sums
 from fedpriv.simulations.apps.support import NotSupported
 from fedpriv.simulations.apps.watching import (
     Enough,
@@ -33,19 +36,33 @@ QUIET = {"WANDB_MODE": "disabled", "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE":
 def loaded(source: Source) -> tuple[Any, Any]:
     """The ServerApp and the ClientApp; the app's folder is last on the path."""
     sys.path.append(str(source.folder))
+    serve_moved()
     found = []
     for part in (source.server, source.client):
         module, _, name = part.partition(":")
         try:
             found.append(getattr(importlib.import_module(module), name))
         except ModuleNotFoundError as error:
-            raise BadInput(
-                f"The app needs the package '{error.name}', which is not installed here: install "
-                f"it beside fedpriv (pip install {error.name}) and start again."
-            ) from error
+            raise BadInput(lacking(str(error.name))) from error
         except FOREIGN as error:
             raise BadInput(f"The app's '{part}' cannot be loaded: {said(error)}.") from error
     return found[0], found[1]
+
+
+def lacking(name: str) -> str:
+    """What to do about a module that the app imports and that is not there."""
+    package = name.partition(".")[0]
+    if package == name:
+        return (
+            f"The app needs the package '{name}', which is not installed here: install it beside "
+            f"fedpriv (pip install {name}) and start again."
+        )
+    here = next(iter(packages_distributions().get(package, ())), "")
+    which = f"{here} {version(here)}" if here else f"the package '{package}'"
+    return (
+        f"The app imports '{name}', which {which}, installed here, does not have: the app is "
+        f"written for another version of {package}."
+    )
 
 
 @contextmanager
@@ -107,6 +124,7 @@ def watched_run(
         apart(folder / "app.log", folder / "scratch"),
         one_process(),
         mechanisms() as private,
+        sums(watched.heard),
         eyes,
     ):
         server, client = loaded(source)

@@ -1,6 +1,7 @@
 """The ε that an app's clients report, beside the ε of the whole run."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,20 +17,42 @@ WORDS = ("epsilon", "eps")
 
 @dataclass(frozen=True)
 class Mechanism:
-    """What an app gave to Opacus."""
+    """What an app gave to Opacus, or to Flower's LocalDpMod, which names the ε of one update."""
 
-    noise: float
+    noise: float  # over the clip norm
     clip: float
     rate: float
     poisson: bool
+    epsilon: float | None = None
+    delta: float = 0.0
+    sensitivity: float | None = None
 
 
 @contextmanager
 def mechanisms() -> Iterator[list[Mechanism]]:
-    """Every call of Opacus' make_private within the block."""
+    """Every call of Opacus' make_private within the block, and every LocalDpMod that is made."""
     import opacus
+    from flwr.clientapp.mod import LocalDpMod
 
     found: list[Mechanism] = []
+    made = LocalDpMod.__init__
+
+    def init(mod: Any, *arguments: Any, **named: Any) -> None:
+        made(mod, *arguments, **named)
+        if mod.epsilon > 0 and 0 < mod.delta < 1 and mod.sensitivity > 0:
+            deviation = mod.sensitivity * math.sqrt(2 * math.log(1.25 / mod.delta)) / mod.epsilon
+            found.append(
+                Mechanism(
+                    noise=deviation / mod.clipping_norm,
+                    clip=float(mod.clipping_norm),
+                    rate=1.0,
+                    poisson=False,
+                    epsilon=float(mod.epsilon),
+                    delta=float(mod.delta),
+                    sensitivity=float(mod.sensitivity),
+                )
+            )
+
     real = opacus.PrivacyEngine.make_private
 
     def noted(engine: Any, *arguments: Any, **named: Any) -> Any:
@@ -47,10 +70,12 @@ def mechanisms() -> Iterator[list[Mechanism]]:
         return result
 
     opacus.PrivacyEngine.make_private = noted
+    LocalDpMod.__init__ = init  # type: ignore[method-assign,assignment]
     try:
         yield found
     finally:
         opacus.PrivacyEngine.make_private = real
+        LocalDpMod.__init__ = made  # type: ignore[method-assign]
 
 
 def claimed_epsilons(watched: Watched) -> list[tuple[int, int, float]]:
@@ -72,6 +97,9 @@ def verified(
 
     Clients may add different noise: the one that adds least has the largest ε.
     """
+    local = [one for one in found if one.epsilon is not None]
+    if local and watched.metrics:
+        return of_clients(max(local, key=lambda one: one.epsilon or 0.0), watched)
     claims = claimed_epsilons(watched)
     if not claims or not found or not watched.notes:
         return None
@@ -91,16 +119,25 @@ def verified(
     return checked(Claim(most, delta, unit="sample"), account), most
 
 
+def of_clients(mechanism: Mechanism, watched: Watched) -> tuple[Verdict, float]:
+    """The ε of LocalDpMod, for a client, in all rounds that one client took part in."""
+    rounds = Counter(node for _, node, _ in watched.metrics).most_common(1)[0][1]
+    account = Account(
+        noise=mechanism.noise * mechanism.clip,
+        clip=mechanism.clip,
+        rounds=rounds,
+        delta=mechanism.delta,
+    )
+    claim = Claim(mechanism.epsilon or 0.0, mechanism.delta, unit="client")
+    return checked(claim, account, sensitivity=mechanism.sensitivity), claim.epsilon
+
+
 def sentence(verdict: Verdict, rounds: int) -> str:
     """What the claim is worth, in words."""
     claim, account = verdict.claim, replace(verdict.account)
+    said = f"The app reports ε = {claim.epsilon:.3g} (δ = {claim.delta:g}) for a {claim.unit}"
     if verdict.answer != REFUTED:
-        return (
-            f"The app reports ε = {claim.epsilon:.3g} (δ = {claim.delta:g}) for a sample; on paper "
-            f"{rounds} rounds are ε = {verdict.high:.3g}, so that the claim is not refuted."
-        )
+        paper = f"on paper {rounds} rounds are ε = {verdict.high:.3g}"
+        return f"{said}; {paper}, so that the claim is not refuted."
     why = f": {'; '.join(verdict.explained)}" if verdict.explained else ""
-    return (
-        f"The app reports ε = {claim.epsilon:.3g} (δ = {claim.delta:g}) for a sample{why}. The ε "
-        f"of its {account.rounds} rounds together is {verdict.low:.3g}."
-    )
+    return f"{said}{why}. The ε of its {account.rounds} rounds together is {verdict.low:.3g}."

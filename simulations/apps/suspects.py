@@ -9,16 +9,30 @@ from fedpriv.evidence.claims import Public
 from fedpriv.evidence.truth import Truth
 from fedpriv.rng import generator
 from fedpriv.runfolder import RunFolder
+from fedpriv.simulations.apps.targets import Target
 from fedpriv.simulations.judging.held import NOBODY
 
 MOST = 1000  # members that are asked about
 LEAST = 20
+KEPT = 200  # held-out samples for blind guesses alone, and at most half of them
 
 
-def evaluated(eyes: Eyes, known: dict[bytes, int], shape: tuple[int, ...]) -> Public | None:
-    """Samples that were evaluated and never trained on, each once, with their labels."""
+def evaluated(
+    eyes: Eyes, known: dict[bytes, int], shape: tuple[int, ...], target: Target | None = None
+) -> Public | None:
+    """Samples that were evaluated and never trained on, each once, with their labels.
+
+    Where samples bring a `target` along, they are of one class.
+    """
     found: dict[bytes, tuple[Tensor, Tensor]] = {}
-    for x, y in eyes.held:
+    held = eyes.held
+    if target is not None:
+        held = [
+            (target.joined(x, y), torch.zeros(len(x), dtype=torch.long))
+            for x, y in held
+            if tuple(x.shape[1:]) == target.x and target.y in (None, tuple(y.shape[1:]))
+        ]
+    for x, y in held:
         if tuple(x.shape[1:]) != shape or y.reshape(len(y), -1).shape[1] != 1:
             continue
         for sample, label in zip(x, y.reshape(len(y)), strict=True):
@@ -46,10 +60,11 @@ def why_no_candidates(public: Public | None, notes: list[Notes], eyes: Eyes) -> 
 def make_suspects(folder: RunFolder, truths: list[Truth], public: Public, seed: int = 0) -> int:
     """Write candidates and their key; a held-out sample has its member's label and suspect.
 
-    Half of the held-out samples are asked about; the others are the public ones of blind guesses.
+    Some held-out samples are not asked about: they are the public ones of blind guesses.
     """
     stream = generator(seed, "suspects")
-    order = torch.randperm(len(public.y), generator=stream)[: (len(public.y) + 1) // 2]
+    kept = min(KEPT, len(public.y) // 2)
+    order = torch.randperm(len(public.y), generator=stream)[kept:]
     waiting: dict[int, list[int]] = {}
     for place in order.tolist():
         waiting.setdefault(int(public.y[place]), []).append(place)

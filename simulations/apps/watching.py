@@ -4,20 +4,23 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 from flwr.app import Context, Message, MessageType, RecordDict
 from flwr.clientapp import ClientApp
 from torch import Tensor
 
 from fedpriv.clients.keeping import asked_in, truth_in
 from fedpriv.clients.noticing import Eyes, Notes
-from fedpriv.evidence.observation import FACTS, Observation
+from fedpriv.evidence.observation import Observation
 from fedpriv.flower import RECORD_KEY_CONFIGS
 from fedpriv.simulations.apps.protocol import facts_told
 from fedpriv.simulations.apps.support import NotSupported
+from fedpriv.simulations.apps.targets import Target, brought_along, target_of
+from fedpriv.simulations.apps.updates import observed, trained_by, weights_in
 from fedpriv.simulations.federation.backends import InlineBackend
 from fedpriv.simulations.federation.contexts import RUN_ID
 from fedpriv.simulations.federation.grid import SimulationGrid
@@ -42,11 +45,26 @@ class Watched:
     evidence: list[Observation] = field(default_factory=list)
     notes: list[Notes] = field(default_factory=list)
     public: dict[int, State] = field(default_factory=dict)  # the model sent, by round
+    sums: dict[int, list[Tensor]] = field(default_factory=dict)  # unmasked, by round
     metrics: list[tuple[int, int, dict[str, Any]]] = field(default_factory=list)  # round, node
     miscounted: set[tuple[int, int]] = field(default_factory=set)  # batches told, samples used
     failed: list[str] = field(default_factory=list)
+    target: Target | None = None  # where samples bring one along
+    losses: set[str] = field(default_factory=set)  # by the app's own names
     summed: bool = False  # whether the app uses secure aggregation
     numbers: dict[bytes, int] = field(default_factory=dict)  # of samples
+
+    def learn(self, notes: Notes) -> None:
+        """Keep the app's loss, and turn samples with targets of their own into one."""
+        self.losses |= notes.losses
+        target = target_of(notes)
+        self.target = self.target or target
+        if target is not None and target == self.target:
+            brought_along(notes, target)
+
+    def heard(self, server_round: int, arrays: Sequence[np.ndarray]) -> None:
+        """A round's sum was unmasked."""
+        self.sums[server_round] = [torch.from_numpy(np.array(each)) for each in arrays]
 
     def number_of(self, sample: Tensor) -> int:
         return self.numbers.setdefault(sample.numpy().tobytes(), len(self.numbers))
@@ -67,6 +85,7 @@ class WatchedGrid(SimulationGrid):
         super().__init__(backend, contexts)
         self.watched, self.until = watched, until
         self.told: dict[int, Notes] = {}
+        self.trained: dict[int, State] = {}  # what each client's model is after its training
         self.count = 0
         self.turn = threading.RLock()  # Flower's older loop asks its clients in threads
 
@@ -77,7 +96,9 @@ class WatchedGrid(SimulationGrid):
             with self.watched.eyes.noting() as notes:
                 reply = app(message, context)
             if notes.steps:
-                self.told[int(context.node_config["partition-id"])] = notes
+                node = int(context.node_config["partition-id"])
+                self.watched.learn(notes)
+                self.told[node], self.trained[node] = notes, trained_by(notes)
             return reply
 
         return answered
@@ -149,7 +170,7 @@ class WatchedGrid(SimulationGrid):
         truth_in(notes, self.count, node, self.watched.number_of).save(self.watched.folder)
         if masked:
             return
-        pair = weights_in(sent.content, reply.content)
+        pair = weights_in(sent.content, reply.content, self.trained[node])
         if pair is None:
             return
         told = metrics.get(EXAMPLES, metrics.get("num_examples"))  # the second in older apps
@@ -164,41 +185,6 @@ def round_asked(message: Message) -> int | None:
     """The round that a message names; Flower's older loop names it by the group."""
     group = message.metadata.group_id
     return asked_in(message) or (int(group) if group.isdigit() and int(group) > 0 else None)
-
-
-def observed(
-    sent: State, received: State, facts: dict[str, Any], server_round: int, node: int
-) -> Observation:
-    """An observation with these facts; all others are unknown."""
-    unknown = tuple(n for n in FACTS if n not in facts and n not in ("round", "node"))
-    stand_ins: dict[str, Any] = {"lr": 1.0, "input_shape": (), "classes": 1}
-    return Observation(
-        sent=sent,
-        received=received,
-        round=server_round,
-        node=node,
-        unknown=unknown,
-        **{**stand_ins, **facts},
-    )
-
-
-def weights_in(sent: RecordDict, reply: RecordDict) -> tuple[State, State] | None:
-    """What went and came of one model: the record of the reply that has entries of a sent one.
-
-    An entry that did not come back (a frozen layer, all but an adapter) is as it was sent.
-    """
-    for mine in sent.array_records.values():
-        before = state_in(mine)
-        for theirs in reply.array_records.values():
-            after = state_in(theirs)
-            known = {
-                key: value
-                for key, value in after.items()
-                if key in before and value.shape == before[key].shape
-            }
-            if known and len(known) == len(after):
-                return before, {**before, **known}
-    return None
 
 
 def check_weights(messages: Sequence[Message], replies: Sequence[Message]) -> None:
@@ -224,26 +210,6 @@ class Stopped(Enough):
     def __init__(self, why: NotSupported) -> None:
         super().__init__(str(why))
         self.why = why
-
-
-def sums_of(watched: Watched, node: int) -> list[Observation]:
-    """Under secure aggregation a server sees the sum: one public model and the next.
-
-    It is an update of all the samples of the round's clients, under the name of `node`.
-    """
-    rounds = sorted(watched.public)
-    if not watched.notes:
-        return []
-    each = max(1, len(watched.notes) // max(1, len(watched.rounds)))
-    facts = facts_told(watched.notes[0], watched.notes, None, watched.eyes)
-    for name in ("batch_size", "num_examples"):
-        if name in facts:
-            facts[name] *= each
-    return [
-        observed(watched.public[number], watched.public[following], facts, number, node)
-        for number, following in pairwise(rounds)
-        if watched.public[number].keys() == watched.public[following].keys()
-    ]
 
 
 def contexts_for(clients: int, run_config: dict[str, Any]) -> dict[int, Context]:

@@ -33,6 +33,7 @@ from fedpriv.simulations.audit.updates import of_updates
 from fedpriv.simulations.checks import check_federation
 from fedpriv.simulations.federation.cluster import cluster
 from fedpriv.simulations.federation.exposure import Starts
+from fedpriv.simulations.federation.gpus import gpus_per_client
 from fedpriv.simulations.federation.run import deliberate_threads
 from fedpriv.simulations.judging.gate import check_gates, check_reachable
 from fedpriv.strategies.catalogue import row_of
@@ -75,7 +76,7 @@ def audit(
     shown = console or Console(quiet=True)
     clock = Clock(None if work is not None else minutes)
     told = Told(progress)
-    with many(ray_address, workers, insecure_ray, told) as carry:
+    with many(scenario, ray_address, workers, insecure_ray, told) as carry:
         means = Means(
             Starts(folder.path / "starts"),
             carry,
@@ -106,14 +107,14 @@ def audit(
 
 @contextmanager
 def many(
-    ray_address: str | None, workers: int, insecure: bool, told: Told
+    scenario: Scenario, ray_address: str | None, workers: int, insecure: bool, told: Told
 ) -> Iterator[Callable[..., list[Any]]]:
     """How tasks are carried out: one after the other, or side by side on Ray."""
     if ray_address is None and workers <= 1:
         yield partial(one_by_one, told=told)
         return
     with cluster(ray_address, workers, insecure):
-        yield partial(on_ray, told=told)
+        yield partial(on_ray, told=told, gpus=gpus_per_client(scenario))
 
 
 def attacks_of(scenario: Scenario) -> list[str]:

@@ -11,6 +11,8 @@ from fedpriv.errors import WorkFailed
 from fedpriv.progress import Progress, Told, go_on
 from fedpriv.runfolder import RunFolder
 from fedpriv.simulations.audit.battery import Method, Raced, ranked
+from fedpriv.simulations.federation.board import GRACE, RETRIES, Board, Saying
+from fedpriv.simulations.federation.gpus import take_given
 from fedpriv.simulations.federation.ray_life import LOOK, check_alive
 from fedpriv.simulations.federation.run import deliberate_threads
 from fedpriv.simulations.judging.attacking import claimed
@@ -99,16 +101,31 @@ def _tried(task: Task[Any], deadline: float, told: Progress = go_on) -> Any:
         return error
 
 
-def on_ray(tasks: Sequence[Task[Any]], deadline: float, told: Told) -> list[Any]:
-    """All tasks on the Ray that this process is connected to, one core each."""
+def _tried_there(task: Task[Any], deadline: float, notes: Any, name: str) -> Any:
+    """As `_tried`, on the device that Ray gave to this worker."""
+    take_given()
+    return _tried(task, deadline, Told(Saying(notes, name)))
+
+
+def on_ray(tasks: Sequence[Task[Any]], deadline: float, told: Told, gpus: float = 0.0) -> list[Any]:
+    """All tasks on the Ray that this process is connected to, one core and so many GPUs each.
+
+    Once `told` says stop, tasks under way have GRACE seconds to end and keep what they found.
+    """
     import ray
 
-    remote = ray.remote(num_cpus=1, max_retries=1)(_tried)
-    references = [remote.remote(task, deadline) for task in tasks]
-    waiting = list(references)
-    while waiting and told(0.0, math.nan):
+    board = Board()
+    remote = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=RETRIES)(_tried_there)
+    references = [
+        remote.remote(task, deadline, board.notes, str(number)) for number, task in enumerate(tasks)
+    ]
+    waiting, ends = list(references), math.inf
+    while waiting and time.monotonic() < ends:
         _, waiting = ray.wait(waiting, num_returns=1, timeout=LOOK)
         check_alive()
+        if ends == math.inf and not told(0.0, math.nan):
+            board.stop()
+            ends = time.monotonic() + GRACE
     for reference in waiting:
         ray.cancel(reference, force=True)
     found = []

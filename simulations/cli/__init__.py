@@ -21,6 +21,8 @@ app = typer.Typer(
     rich_markup_mode="markdown",  # in Rich's own markup [sweep] would be a style
 )
 
+LONG = ("run", "audit", "attack", "search", "sweep", "reproduce")  # they may start Ray
+
 
 def _version(asked: bool) -> None:
     if asked:
@@ -51,6 +53,7 @@ def register() -> None:
         pareto,
         preflight,
         report,
+        reproduce,
         run,
         search,
         sweep,
@@ -68,6 +71,7 @@ def register() -> None:
     app.command("facts")(guarded(facts.facts))
     app.command("search")(guarded(search.search))
     app.command("sweep")(guarded(sweep.sweep))
+    app.command("reproduce")(guarded(reproduce.reproduce))
     app.command("pareto")(guarded(pareto.pareto))
     app.command("report")(guarded(report.report))
     app.command("watch")(guarded(watch.watch))
@@ -99,8 +103,17 @@ def _said(parameter: Any, one: Any) -> str | None:
     return next((note.help for note in notes if getattr(note, "help", None)), None)
 
 
+def program() -> None:
+    """The program `fedpriv`: a long command works in a child, and its parent gives the code."""
+    if sys.argv[1:2] and sys.argv[1] in LONG and hasattr(os, "fork"):
+        from fedpriv.simulations.cli.supervised import supervised
+
+        supervised(main)
+    main()
+
+
 def main() -> None:
-    """Run a command; every expected failure is one message and its exit code."""
+    """Run a command in this process; every expected failure is one message and its exit code."""
     for name, value in {
         "FLWR_TELEMETRY_ENABLED": "0",
         "FLWR_DISABLE_UPDATE_CHECK": "1",

@@ -6,9 +6,18 @@ from typing import Annotated
 
 import typer
 
-from fedpriv.simulations.cli.options import AsJson, Device, FailIf
+from fedpriv.simulations.cli.options import (
+    AsJson,
+    Device,
+    FailIf,
+    GpusPerWorker,
+    InsecureRay,
+    RayAddress,
+    Workers,
+)
 from fedpriv.simulations.cli.tables import finite
 from fedpriv.simulations.cli.terminal import err, out
+from fedpriv.simulations.cli.values import within
 
 
 def attack(
@@ -42,15 +51,24 @@ def attack(
         typer.Option(help="At most so many updates, over all rounds together. Default: all."),
     ] = None,
     device: Device = None,
+    workers: Workers = 1,
+    ray_address: RayAddress = None,
+    insecure_ray: InsecureRay = False,
+    gpus_per_worker: GpusPerWorker = 0.0,
     fail_if: FailIf = None,
     as_json: AsJson = False,
 ) -> None:
-    """Attack recorded observations of any Flower app."""
+    """Attack recorded observations of any Flower app.
+
+    With --workers or --ray-address attacks run on Ray, each worker on the device that Ray gave it.
+    """
+    within("--gpus-per-worker", gpus_per_worker, 0, 64)
     from fedpriv.errors import WorkFailed
     from fedpriv.metrics.gates import gates_of
     from fedpriv.runfolder import RunFolder
     from fedpriv.simulations.cli.ending import finish, print_leaks, told_on
     from fedpriv.simulations.judging.judge import scored_claims
+    from fedpriv.simulations.judging.on_ray import spread_over
     from fedpriv.simulations.judging.recordings import attacks_named, opened, truths_in
     from fedpriv.simulations.stopping import stoppable
 
@@ -59,13 +77,17 @@ def attack(
     kept = truths_in(truth) if truth else place.truth_of  # the run's own, wherever claims go
     chosen = attacks_named(names or ["dlg"], options or [], victims)
     place = RunFolder(folder) if folder else place
-    with stoppable() as progress:
+    with (
+        stoppable() as progress,
+        spread_over(ray_address, workers, gpus_per_worker, insecure_ray) as spread,
+    ):
         found = scored_claims(
             recording,
             chosen,
             place,
             truth_of=kept,
             metrics=[gate.metric for gate in gates],
+            spread=spread,
             tell=told_on(err),
             progress=progress,
         )

@@ -36,7 +36,7 @@ def audit(
     ] = None,
     settings: Settings = None,
     folder: Annotated[
-        Path | None, typer.Option("--out", help="Folder. Default: runs/audit-<name>-<time>.")
+        Path | None, typer.Option("--out", help="Folder. Default: runs/audit-NAME-TIME.")
     ] = None,
     profile: Profile = None,
     resume: Annotated[
@@ -65,17 +65,28 @@ def audit(
             "here: a name of `fedpriv list data`, a file.csv or pkg.module:function. Repeatable."
         ),
     ] = None,
-    clients: Annotated[int, typer.Option(help="With --app: how many clients.", min=1)] = 10,
+    clients: Annotated[
+        int | None, typer.Option(help="With --app: how many clients. Default: 10.", min=1)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Find out whether a federation leaks, and which defence would stop it."""
     from fedpriv.errors import BadFolder, BadOption, GateCrossed, Undecided
 
     if app is not None:
-        if scenario or settings or profile or resume or ray_address or fail_if or work or pdf:
-            raise BadOption("--app takes --run-config, --data, --clients, --minutes and --out.")
-        of_app(app, run_config or [], data or [], clients, minutes, folder, as_json)
+        if ray_address:
+            raise BadOption(
+                "--app runs its clients one after another in one process, where they can be "
+                "watched; leave --ray-address out."
+            )
+        if scenario or settings or profile or resume or fail_if or work:
+            raise BadOption(
+                "--app takes --run-config, --data, --clients, --minutes, --pdf and --out."
+            )
+        of_app(app, run_config or [], data or [], clients or 10, minutes, folder, as_json, pdf)
         return
+    if run_config or data or clients:
+        raise BadOption("--run-config, --data and --clients are for --app; use --set.")
     from fedpriv.report.sheet import write_sheet
     from fedpriv.runfolder import RunFolder, new_folder
     from fedpriv.scenario import read
@@ -135,22 +146,31 @@ def of_app(
     minutes: float,
     folder: Path | None,
     as_json: bool,
+    pdf: bool,
 ) -> None:
     """The same for somebody's Flower app."""
     from fedpriv.errors import GateCrossed, Undecided
+    from fedpriv.report.sheet import write_sheet
     from fedpriv.runfolder import new_folder
     from fedpriv.simulations.apps.launching import Job, launch
     from fedpriv.simulations.apps.source import read_source
+    from fedpriv.simulations.apps.support import check_supported
 
-    name = read_source(app, run_config).name
+    source = read_source(app, run_config)
+    check_supported(source)  # in one sentence, before a process is started
+    name = source.name
     place = folder or new_folder(f"audit-{name}").path
     job = Job(app, str(place.resolve()), minutes, clients, tuple(run_config), tuple(data))
     found = launch(job)
+    if pdf:
+        found["sheet"] = str(write_sheet(place))
     if as_json:
         typer.echo(json.dumps(found))
     else:
         out.print(found["sentence"], highlight=False)
-        out.print(f"report: {found['report']}", highlight=False, soft_wrap=True)
+        for kind in ("report", "sheet"):
+            if kind in found:
+                out.print(f"{kind}: {found[kind]}", highlight=False, soft_wrap=True)
     if found["outcome"] == "leaks":
         raise GateCrossed(f"{found['sentence']} See {found['report']}.")
     if found["outcome"] == "undecided":

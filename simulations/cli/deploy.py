@@ -120,7 +120,7 @@ def run(
     scenario: Annotated[str, typer.Argument(help="A built-in name or a TOML file.")] = "quickstart",
     settings: Settings = None,
     target: Annotated[
-        Path | None, typer.Option("--out", help="Run folder. Default: runs/<name>-<time>.")
+        Path | None, typer.Option("--out", help="Run folder. Default: runs/NAME-TIME.")
     ] = None,
     profile: Profile = None,
     resume: Resume = False,

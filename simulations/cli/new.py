@@ -48,8 +48,8 @@ def new(
         name=file.stem,
         data=data or asked("Data set (fedpriv list data)", DEFAULTS.data),
         model=model or asked("Model (fedpriv list models)", DEFAULTS.model),
-        clients=clients or int(asked("Clients", str(DEFAULTS.clients))),
-        rounds=rounds or int(asked("Rounds", str(DEFAULTS.rounds))),
+        clients=int(asked("Clients", str(DEFAULTS.clients))) if clients is None else clients,
+        rounds=int(asked("Rounds", str(DEFAULTS.rounds))) if rounds is None else rounds,
         plugins=tuple(
             map(
                 spec_of, plugin if plugin is not None else _list(asked("Defences, or none", "none"))
@@ -59,7 +59,11 @@ def new(
             map(spec_of, attack if attack is not None else _list(asked("Attacks", "quick")))
         ),
     )
-    file.write_text(written(chosen), "utf-8")
+    text = written(chosen)
+    try:
+        file.write_text(text, "utf-8")
+    except OSError as error:
+        raise BadFolder(f"'{file}' cannot be written: {error.strerror}.") from error
     out.print(f"written: {file}", highlight=False)
     err.print(f"next: fedpriv check {file}, then fedpriv run {file}", highlight=False)
 

@@ -22,6 +22,8 @@ Device = Annotated[
     str | None,
     typer.Option(help="Where to compute: auto (a GPU if there is one), cpu, cuda, cuda:1."),
 ]
+Workers = Annotated[int, typer.Option(help="Processes on this machine.", min=1)]
+GpusPerWorker = Annotated[float, typer.Option(help="GPUs of each worker; a fraction shares one.")]
 FailIf = Annotated[
     list[str] | None, typer.Option(help="Exit with 1 if a score is beyond a bound: 'psnr>20'.")
 ]

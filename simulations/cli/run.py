@@ -26,7 +26,7 @@ def run(
     scenario: Scenario = None,
     settings: Settings = None,
     folder: Annotated[
-        Path | None, typer.Option("--out", help="Run folder. Default: runs/<name>-<time>.")
+        Path | None, typer.Option("--out", help="Run folder. Default: runs/NAME-TIME.")
     ] = None,
     variant: Annotated[
         str | None, typer.Option(help="Run this one of the scenario's variants alone.")

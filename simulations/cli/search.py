@@ -12,7 +12,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from fedpriv.simulations.cli.options import AsJson, Device, InsecureRay, RayAddress
+from fedpriv.simulations.cli.options import (
+    AsJson,
+    Device,
+    GpusPerWorker,
+    InsecureRay,
+    RayAddress,
+    Workers,
+)
 from fedpriv.simulations.cli.terminal import err, out
 from fedpriv.simulations.cli.values import within, writable
 
@@ -75,13 +82,11 @@ def search(
     file: Annotated[Path, typer.Option("--out", help="Where the result goes.")] = Path(
         "policies.json"
     ),
-    workers: Annotated[int, typer.Option(help="Processes on this machine.", min=1)] = 1,
+    workers: Workers = 1,
     ray_address: RayAddress = None,
     insecure_ray: InsecureRay = False,
     device: Device = None,
-    gpus_per_worker: Annotated[
-        float, typer.Option(help="GPUs of each worker; a fraction shares one.")
-    ] = 0.0,
+    gpus_per_worker: GpusPerWorker = 0.0,
     as_json: AsJson = False,
 ) -> None:
     """Search for transformation policies that stop gradient inversion (ATS).

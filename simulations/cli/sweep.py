@@ -20,7 +20,7 @@ def sweep(
         list[str] | None, typer.Option("--set", help="Override: sweep.victims=4. Repeatable.")
     ] = None,
     folder: Annotated[
-        Path | None, typer.Option("--out", help="Sweep folder. Default: runs/<name>-<time>.")
+        Path | None, typer.Option("--out", help="Sweep folder. Default: runs/NAME-TIME.")
     ] = None,
     profile: Profile = None,
     resume: Annotated[bool, typer.Option(help="Do only the cells --out lacks.")] = False,
@@ -28,7 +28,7 @@ def sweep(
     insecure_ray: InsecureRay = False,
     workers: Annotated[
         int | None,
-        typer.Option(help="Cells at a time on this machine. Default: its cores.", min=1),
+        typer.Option(help="Cells at a time; 1 works without Ray. Default: the cores.", min=1),
     ] = None,
     fail_if: Annotated[
         list[str] | None,

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 from rich.table import Table
@@ -14,7 +14,10 @@ FEW = 3  # metrics that a terminal has room for; scores.csv has all of them
 
 
 def scores_table(title: str, rows: Sequence[Row]) -> Table:
-    """One line an attack: how many scores, the median and the worst of each metric, the seconds."""
+    """One line an attack: how many scores, the median and the worst of each metric, the seconds.
+
+    Of a metric that is 0 or 1 it is the share: a median would say 0 or 1 again.
+    """
     table = Table(title=title)
     table.add_column("attack", overflow="fold")
     names = [name for name in METRICS if any(name in row for row in rows)]
@@ -35,14 +38,13 @@ def scores_table(title: str, rows: Sequence[Row]) -> Table:
 
 
 def figures(name: str, rows: Sequence[Row]) -> list[str]:
-    """The median of a metric, and the worst where it has a bound; of hits and misses the share."""
+    """The median of a metric, and the worst where it has a bound; the share where all are hits."""
     metric = METRICS.build(name)
     values = [float(row[name]) for row in rows if name in row]
     if not values:
         return ["", ""] if metric.bound else [""]
-    if not metric.bound and set(values) <= {0.0, 1.0}:  # their median would be 0 or 1
-        return [f"{sum(values) / len(values):.1%}"]
-    found = [metric.shown(median(values))]
+    usual = mean(values) if set(values) <= {0.0, 1.0} else median(values)
+    found = [metric.shown(usual)]
     if metric.bound:
         found.append(metric.shown(max(values) if metric.leaks == "high" else min(values)))
     return found

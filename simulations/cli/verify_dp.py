@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.table import Table
 
+from fedpriv.errors import BadInput
+from fedpriv.scenario.binding import kebab
 from fedpriv.simulations.cli.tables import finite
 from fedpriv.simulations.cli.terminal import err, out
 
@@ -76,6 +78,7 @@ def mechanism(
 
 @app.command("claim")
 def claim(
+    context: typer.Context,
     folder: Annotated[
         Path | None, typer.Argument(help="A run folder whose ε is checked. Default: the options.")
     ] = None,
@@ -106,7 +109,13 @@ def claim(
     from fedpriv.simulations.dp.checks import folder_checked, paper_checked
 
     if folder is not None:
-        verdict = folder_checked(folder, epsilon)
+        given = _given(context) - {"folder", "epsilon", "unit", "as_json"}
+        if given:
+            raise BadInput(
+                f"A run folder has its own {', '.join(sorted(map(kebab, given)))}; leave them out. "
+                "Only --epsilon and --unit go with a folder."
+            )
+        verdict = folder_checked(folder, epsilon, unit if "unit" in _given(context) else None)
         RunFolder(folder).write_verified("claim", finite(verdict.plain()))
         written_card(RunFolder(folder))
     else:
@@ -156,7 +165,7 @@ def run(
         ),
     ] = "gradient",
     folder: Annotated[
-        Path | None, typer.Option("--out", help="Run folder. Default: runs/verify-<name>-<time>.")
+        Path | None, typer.Option("--out", help="Run folder. Default: runs/verify-NAME-TIME.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -178,6 +187,13 @@ def run(
         for line in result.lines:
             out.print(line, highlight=False)
     _end(result.examination.plain() | result.facts, result.examination.exit_code, as_json)
+
+
+def _given(context: typer.Context) -> set[str]:
+    """The options that were typed."""
+    default = ("DEFAULT", "DEFAULT_MAP")
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return {name for name, source in sources.items() if source and source.name not in default}
 
 
 def _tell(line: str) -> None:

@@ -16,13 +16,17 @@ import numpy as np
 from fedpriv.errors import BadOption
 from fedpriv.simulations.dp.bounds import gaussian_epsilon
 
-MOST_PRV = 100.0
+MOST_PRV = MOST_PLD = 100.0  # ε of releases whose grid still fits into memory
 Sampling = Literal["poisson", "fixed", "none"]
 
 
 @dataclass(frozen=True)
 class Account:
-    """A training run as an accountant sees it."""
+    """A training run as an accountant sees it.
+
+    Evaluations are releases about samples that training never takes. One sample is in either of the
+    two, so that its ε is at least the larger of both, and at most that of both together.
+    """
 
     noise: float  # standard deviation of the noise on a sum
     clip: float = 1.0  # the most that one unit adds to that sum
@@ -33,24 +37,37 @@ class Account:
     neighbours: Literal["add-remove", "replace"] = "add-remove"
     sampling: Sampling = "none"
     runs: int = 1  # trainings on the same data, of which the best was kept
+    evaluations: int = 0  # in all rounds
+    evaluation_noise: float = 1.0  # of one evaluation, over what one unit moves
 
     def __post_init__(self) -> None:
-        for name in ("noise", "clip"):
+        for name in ("noise", "clip", "evaluation_noise"):
             if not 0 < getattr(self, name) < math.inf:
                 raise BadOption(f"{name} must be a number above 0, got {getattr(self, name)}.")
         for name in ("steps", "rounds", "runs"):
             if not 1 <= getattr(self, name) <= 10**9:
                 raise BadOption(f"{name} must be at least 1, got {getattr(self, name)}.")
+        if self.evaluations < 0:
+            raise BadOption(f"evaluations must be at least 0, got {self.evaluations}.")
         if not 0 < self.rate <= 1:
             raise BadOption(f"rate must be above 0 and at most 1, got {self.rate}.")
         if not 0 < self.delta < 1:
             raise BadOption(f"delta must be above 0 and below 1, got {self.delta}.")
 
     @property
+    def apart(self) -> float:
+        """How far two neighbours are apart, in clip norms: to replace one is twice as far."""
+        return 2.0 if self.neighbours == "replace" else 1.0
+
+    @property
     def multiplier(self) -> float:
-        """Noise over the distance of two neighbours, which is twice the clip norm to replace."""
-        distance = self.clip * (2 if self.neighbours == "replace" else 1)
-        return self.noise / distance
+        """Noise over the distance of two neighbours."""
+        return self.noise / (self.clip * self.apart)
+
+    @property
+    def evaluation_shift(self) -> float:
+        """μ of all evaluations together (arXiv 1905.02383, corollary 3.3); 0 without any."""
+        return math.sqrt(self.evaluations * self.runs) * self.apart / self.evaluation_noise
 
     @property
     def amplified(self) -> float:
@@ -76,29 +93,40 @@ def exact(account: Account) -> tuple[float, float]:
         account.amplified,
         account.releases,
         account.delta,
-        2.0 if account.neighbours == "replace" else 1.0,
+        account.apart,
+        account.evaluation_shift,
     )
 
 
 @lru_cache(maxsize=256)
 def _exact(
-    multiplier: float, rate: float, releases: int, delta: float, factor: float
+    multiplier: float, rate: float, releases: int, delta: float, apart: float, evaluated: float
 ) -> tuple[float, float]:
+    alone = gaussian_epsilon(evaluated, delta)
     if rate == 1:
-        found = gaussian_epsilon(math.sqrt(releases) / multiplier, delta)
-        return found, found
+        shift = math.sqrt(releases) / multiplier
+        low, high = shift, math.hypot(shift, evaluated)
+        return max(gaussian_epsilon(low, delta), alone), gaussian_epsilon(high, delta)
     from dp_accounting.pld import privacy_loss_distribution as pld
 
-    def by(noise: float, pessimistic: bool) -> float:
+    def by(noise: float, pessimistic: bool) -> pld.PrivacyLossDistribution:
         one = pld.from_gaussian_mechanism(
             noise,
             sampling_prob=rate,
             pessimistic_estimate=pessimistic,
             use_connect_dots=pessimistic,
         )
-        return float(one.self_compose(releases).get_epsilon_for_delta(delta))
+        return one.self_compose(releases)
 
-    return by(multiplier * factor, False), by(multiplier, True)
+    least = float(by(multiplier * apart, False).get_epsilon_for_delta(delta))
+    most = by(multiplier, True)
+    if alone > MOST_PLD:  # each of the two with half of δ, and their sum
+        half = delta / 2
+        high = float(most.get_epsilon_for_delta(half)) + gaussian_epsilon(evaluated, half)
+        return max(least, alone), high
+    if evaluated:
+        most = most.compose(pld.from_gaussian_mechanism(1 / evaluated))
+    return max(least, alone), float(most.get_epsilon_for_delta(delta))
 
 
 def rdp(account: Account) -> float:
@@ -112,6 +140,8 @@ def rdp(account: Account) -> float:
     if account.amplified < 1:
         event = dp_accounting.PoissonSampledDpEvent(account.amplified, event)
     accountant.compose(event, account.releases)
+    if account.evaluations:
+        accountant.compose(dp_accounting.GaussianDpEvent(1 / account.evaluation_shift))
     return float(accountant.get_epsilon(account.delta))
 
 
@@ -123,6 +153,8 @@ def prv(account: Account) -> float:
         return math.nan  # its grid would not fit into memory
     accountant = create_accountant(mechanism="prv")
     accountant.history = [(account.multiplier, account.amplified, account.releases)]
+    if account.evaluations:
+        accountant.history.append((1 / account.evaluation_shift, 1.0, 1))
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         return float(accountant.get_epsilon(delta=account.delta))
@@ -130,14 +162,14 @@ def prv(account: Account) -> float:
 
 def zcdp(account: Account) -> float:
     """ρ + 2√(ρ ln 1/δ), ρ = k/2z², without sampling (arXiv 1605.02065)."""
-    rho = account.releases / (2 * account.multiplier**2)
+    rho = account.releases / (2 * account.multiplier**2) + account.evaluation_shift**2 / 2
     return rho + 2 * math.sqrt(rho * math.log(1 / account.delta))
 
 
 def classic(account: Account) -> float:
     """√(2 ln 1.25/δ)/z times the releases: proven for ε below 1 and one release only."""
-    once = math.sqrt(2 * math.log(1.25 / account.delta)) / account.multiplier
-    return once * account.releases
+    once = math.sqrt(2 * math.log(1.25 / account.delta))
+    return once * (account.releases / account.multiplier) + _classic_evaluations(account)
 
 
 def advanced(account: Account) -> float:
@@ -145,7 +177,13 @@ def advanced(account: Account) -> float:
     k, half = account.releases, account.delta / 2
     once = account.amplified * math.sqrt(2 * math.log(1.25 * k / half)) / account.multiplier
     grown = math.expm1(once) if once < 500 else math.inf
-    return min(once * math.sqrt(2 * k * math.log(1 / half)) + k * once * grown, classic(account))
+    trained = once * math.sqrt(2 * k * math.log(1 / half)) + k * once * grown
+    return min(trained + _classic_evaluations(account), classic(account))
+
+
+def _classic_evaluations(account: Account) -> float:
+    each = math.sqrt(2 * math.log(1.25 / account.delta)) * account.apart / account.evaluation_noise
+    return each * account.evaluations * account.runs
 
 
 FORMULAS: Mapping[str, Callable[[Account], float]] = {

@@ -17,7 +17,7 @@ from fedpriv.scenario import Scenario, from_tables, merged
 from fedpriv.scenario.binding import kebab
 from fedpriv.scenario.built import dataset_of, first_state, model_of
 from fedpriv.simulations.dp import canaries, client_canaries, watching, worst_case
-from fedpriv.simulations.dp.accounts import account_of
+from fedpriv.simulations.dp.accounts import account_of, planned
 from fedpriv.simulations.dp.by_step import Rounds
 from fedpriv.simulations.dp.watching import BESIDE
 from fedpriv.state import State, difference
@@ -83,7 +83,8 @@ def _recording(scenario: Scenario, changes: dict[str, Any], **which: int) -> Sce
 
 
 def _steps(scenario: Scenario) -> watching.Steps:
-    training, account = scenario.training, account_of(scenario, scenario.federation.rounds)
+    training = scenario.training
+    account = account_of(scenario, planned(scenario, scenario.federation.rounds))
     return watching.Steps(
         clip=account.clip,
         noise=account.noise / account.clip * account.steps**0.5,

@@ -21,7 +21,9 @@ from fedpriv.simulations.dp.accounts import (
     claimed_in,
     counted_apart,
     noisy_plugin,
+    planned,
     span_of,
+    turns_in,
 )
 from fedpriv.strategies.app import RANDOMNESS
 from fedpriv.strategies.catalogue import strategy_of
@@ -86,8 +88,8 @@ def _of_samples(scenario: Scenario, place: RunFolder | None) -> Card | None:
     if getattr(plugin, "noise_multiplier", None) == 0:
         return None  # clipping alone has no ε
     rounds = place.rounds() if place else []
-    trained = len(rounds) if rounds else scenario.federation.rounds
-    account = account_of(scenario, trained)
+    turns = turns_in(scenario, rounds) if rounds else planned(scenario, scenario.federation.rounds)
+    account = account_of(scenario, turns)
     claimed = claimed_in(rounds)
     if claimed is None and not rounds and isinstance(plugin, DifferentialPrivacy):
         claimed = plugin.epsilon
@@ -120,7 +122,7 @@ def _of_samples(scenario: Scenario, place: RunFolder | None) -> Card | None:
             "a person with several samples, or with samples at several clients: each adds its ε",
             *EVERYWHERE,
         ],
-        computed=_computed(span_of(scenario, trained)),
+        computed=_computed(span_of(scenario, turns)),
         empirical=_measured(place, "sample"),
     )
 

@@ -13,7 +13,7 @@ from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import parsed_setting
 from fedpriv.scenario.binding import kebab
 from fedpriv.simulations.dp.accounting import Account
-from fedpriv.simulations.dp.accounts import account_of, claimed_in, span_of
+from fedpriv.simulations.dp.accounts import account_of, claimed_in, span_of, turns_in
 from fedpriv.simulations.dp.examine import Tell, examined
 from fedpriv.simulations.dp.findings import Claim, Examination
 from fedpriv.simulations.dp.on_paper import Verdict, checked
@@ -85,17 +85,35 @@ def paper_checked(
     return checked(claim, account, sensitivity, epochs)
 
 
-def folder_checked(folder: Path, epsilon: float | None) -> Verdict:
-    """The verdict on the ε that a run with `dp` reports, or on a given one."""
+def folder_checked(folder: Path, epsilon: float | None, unit: str | None = None) -> Verdict:
+    """The verdict on the ε that a run reports, or on a given one.
+
+    Without a unit it is about samples, unless only an ε of clients is reported.
+    """
     place = RunFolder(folder)
     scenario, rounds = place.scenario(), place.rounds()
-    value = epsilon if epsilon is not None else claimed_in(rounds)
+    if not rounds:
+        raise BadInput(f"'{folder}' has no finished round, so that nothing is claimed yet.")
+    last, samples = rounds[-1], claimed_in(rounds)
+    if unit == "client" or (unit is None and samples is None and "user-epsilon" in last):
+        spent = last.get("user-privacy")
+        if spent is None:
+            raise BadInput(f"'{folder}' reports no ε of clients; take --unit sample.")
+        account = Account(
+            noise=float(spent["noise-multiplier"]),
+            rounds=int(spent["releases"]),
+            delta=float(spent["delta"]),
+        )
+        told = epsilon if epsilon is not None else float(last["user-epsilon"])
+        return checked(Claim(told, account.delta, "client"), account)
+    value = epsilon if epsilon is not None else samples
     if value is None:
         raise BadInput(f"'{folder}' reports no ε; give --epsilon.")
-    account = account_of(scenario, len(rounds))
+    turns = turns_in(scenario, rounds)
+    account = account_of(scenario, turns)
     return checked(
         Claim(float(value), account.delta, "sample"),
         account,
         epochs=scenario.training.local_epochs,
-        span=span_of(scenario, len(rounds)),
+        span=span_of(scenario, turns),
     )

@@ -14,6 +14,7 @@ from scipy.stats import normaltest
 
 from fedpriv.simulations.dp.bounds import (
     MOST_TESTED,
+    Errors,
     gaussian_epsilon,
     gdp_shift,
     moment_shift,
@@ -22,7 +23,7 @@ from fedpriv.simulations.dp.bounds import (
 from fedpriv.simulations.dp.bounds import counted as counted_bound
 from fedpriv.simulations.dp.findings import GAUSSIAN, NOTHING, Bound, Claim, Examination, Finding
 from fedpriv.simulations.dp.noiseless import exact_parts, repeats, sizes
-from fedpriv.simulations.dp.releases import DIFFERENCE, Mechanism, Rows, drawn
+from fedpriv.simulations.dp.releases import DIFFERENCE, FAILURES, Mechanism, Rows, drawn
 from fedpriv.simulations.dp.scores import ROUNDING, Rule, best_counted, best_gaussian, candidates
 from fedpriv.simulations.dp.worlds import (
     FEW,
@@ -43,7 +44,6 @@ ENOUGH = 100  # draws from which the shape of the noise can be tested
 LITTLE = 1e-6  # of the clip norm, instead of zero for mechanisms that fail on zeros
 UNLIKELY = 1e-5  # a test whether entries are Gaussian that says so drops a bound, no more
 TESTS = 3  # by counting, by GDP and by moments
-FAILURES = (Exception,)  # somebody else's mechanism may raise anything
 Tell = Callable[[str], None]
 
 
@@ -96,8 +96,8 @@ def examined(
 ) -> Examination:
     """Everything that can be said against a claim in so many seconds, or with so many draws."""
     begun = time.monotonic()
-    result = Examination(mechanism.name, claim)
     hidden, zero = frozenset(public), 0.0
+    result = Examination(mechanism.name, claim, public=tuple(sorted(hidden)))
     failing = on_zeros(mechanism) if mechanism.takes != "samples" else None
     if failing is not None:
         result.findings.append(failing)
@@ -111,12 +111,7 @@ def examined(
     )
     for game in games:
         try:
-            quiet = drawn(mechanism, game.quiet, each, hidden)
-            loud = drawn(mechanism, game.loud, each, hidden)
-            if quiet.fields != loud.fields:
-                every = quiet.layout | loud.layout
-                quiet = drawn(mechanism, game.quiet, each, hidden, every)
-                loud = drawn(mechanism, game.loud, each, hidden, every)
+            quiet, loud = both_worlds(mechanism, game, each, hidden)
         except FAILURES as error:
             result.left_out.append(f"{game.name}: {type(error).__name__}: {error}")
             continue
@@ -137,6 +132,30 @@ def examined(
         tell(f"tested: {choice.game.name}")
     result.seconds = time.monotonic() - begun
     return result
+
+
+def both_worlds(
+    mechanism: Mechanism, game: Game, count: int, public: frozenset[str]
+) -> tuple[Rows, Rows]:
+    """Draws of both worlds with the same columns; a mechanism that fails in both of them raises.
+
+    One that fails in one world only shows by it which world it is.
+    """
+    sides = (game.quiet, game.loud)
+    found: list[Rows | Exception] = []
+    for worlds in sides:
+        try:
+            found.append(drawn(mechanism, worlds, count, public, rounds=game.rounds))
+        except FAILURES as error:
+            found.append(error)
+    rows = [one for one in found if isinstance(one, Rows)]
+    if not rows:
+        raise next(one for one in found if isinstance(one, Exception))
+    if len(rows) == 2 and rows[0].fields == rows[1].fields:
+        return rows[0], rows[1]
+    every = {name: size for one in rows for name, size in one.layout.items()}
+    quiet, loud = (drawn(mechanism, worlds, count, public, every, game.rounds) for worlds in sides)
+    return quiet, loud
 
 
 def paced(mechanism: Mechanism, game: Game, seconds: float) -> int:
@@ -188,9 +207,26 @@ def why_no_gaussian_entries(rows: Rows) -> str | None:
     return None
 
 
+def ends_with_the_draws(errors: Errors, epsilon: float, level: float, claim: Claim) -> bool:
+    """Whether a bound by counting may be below the claim for lack of draws only.
+
+    So many draws cannot prove the claim wrong even without a single error, and what they do prove
+    is half of the most that they can.
+    """
+    most = counted_bound(Errors(0, errors.present, 0, errors.absent), level, claim.delta)
+    return most <= claim.epsilon and epsilon > most / 2
+
+
 def _best(chosen: list[Chosen]) -> list[Chosen]:
-    """The games that promise most: by counting, and with Gaussian noise; often it is one."""
-    most = [max(chosen, key=lambda one: one.promised[way]) for way in (0, 1) if chosen]
+    """The games that promise most: by counting, and with Gaussian noise; often it is one.
+
+    Two rounds take twice the time and have more noise, so that they must promise more than one.
+    """
+
+    def worth(one: Chosen, way: int) -> float:
+        return one.promised[way] * (0.9 if len(one.game.quiet) > 1 else 1.0)
+
+    most = [max(chosen, key=lambda one: worth(one, way)) for way in (0, 1) if chosen]
     return [one for at, one in enumerate(most) if one not in most[:at]]
 
 
@@ -211,7 +247,7 @@ def _test(
         size = min(step, draws - count) if draws else step
         started = time.monotonic()
         for side, worlds in enumerate((choice.game.quiet, choice.game.loud)):
-            rows = drawn(mechanism, worlds, size, public, choice.layout)
+            rows = drawn(mechanism, worlds, size, public, choice.layout, choice.game.rounds)
             for place, rule in enumerate(rules):
                 found[2 * place + side].append(rule.score.of(rows.values))
         count += size
@@ -230,11 +266,21 @@ def _test(
     gaussian = best_gaussian(by_g, first[2], first[3], level)[1]
     quiet, loud, quiet_g, loud_g = rest
     counted_draws = count - cut
-    epsilon = counted_bound(counting.errors(quiet, loud), level, claim.delta)
+    errors = counting.errors(quiet, loud)
+    epsilon = counted_bound(errors, level, claim.delta)
     result.bounds.append(Bound(epsilon, "counting", name, by.name, NOTHING, counted_draws))
     why = choice.entries or why_not_gaussian(loud_g, quiet_g)
     if why is not None:
         result.left_out.append(f"Gaussian bounds, {name}: {why}.")
+        if ends_with_the_draws(errors, epsilon, level, claim):
+            result.findings.append(
+                Finding(
+                    "the canary shows, and so few draws cannot prove more",
+                    f"{name}: {errors.present - errors.missed} of {errors.present} canaries are "
+                    f"seen, with {errors.alarms} false alarms among {errors.absent} draws",
+                    bare=True,
+                )
+            )
         return
     shifts = {
         "GDP": gdp_shift(gaussian.errors(quiet_g, loud_g), level),

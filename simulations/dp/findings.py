@@ -93,6 +93,7 @@ class Examination:
     left_out: list[str] = field(default_factory=list)  # what could not be tried, and why
     failed_control: str = ""  # why the attack cannot see what it should see without noise
     always: tuple[str, ...] = DRAWN  # what every bound takes for granted
+    public: tuple[str, ...] = ()  # parts that were not looked at: their owner declares them public
     tests: int = 0
     draws: int = 0
     seconds: float = 0.0
@@ -128,9 +129,11 @@ class Examination:
         if not causes:
             return ""
         needed = 2 * math.exp(min(self.claim.epsilon, 100)) * math.log(2 / self.level)
+        named = any(cause.startswith("'") for cause in causes)  # a part of the release
         return (
             f"{'; '.join(causes)}, as far as the draws go. They prove ε ≥ {self.at_least:.3g} "
-            f"only; about --draws {needed:.1g} would decide. Is it public? Then say --public"
+            f"only; about --draws {needed:.1g} would decide"
+            + (". Is it public? Then say --public" if named else "")
         )
 
     @property
@@ -149,7 +152,12 @@ class Examination:
 
     @property
     def sentence(self) -> str:
-        """One of the answers, with the confidence that goes with it."""
+        """One of the answers, with the confidence that goes with it, and what was left out."""
+        hidden = f" Declared public and not looked at: {', '.join(self.public)}."
+        return self._sentence + (hidden if self.public else "")
+
+    @property
+    def _sentence(self) -> str:
         if self.answer == UNDECIDED:
             return f"undecided: {self.why_undecided}."
         if self.answer == NOT_REFUTED:
@@ -185,6 +193,7 @@ class Examination:
             "bounds": [bound.plain() for bound in self.bounds],
             "findings": [finding.plain() for finding in self.findings],
             "left-out": self.left_out,
+            "declared-public": list(self.public),
             "draws": self.draws,
             "seconds": round(self.seconds, 2),
         }

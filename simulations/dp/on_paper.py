@@ -54,6 +54,11 @@ def mistakes(account: Account, sensitivity: float | None, epochs: int | None) ->
             "its batches are fixed and are billed as Poisson samples",
             lambda a: replace(a, sampling="poisson"),
         )
+    if account.evaluations:
+        yield Mistake(
+            f"it leaves out {account.evaluations} evaluations on samples that are held out",
+            lambda a: replace(a, evaluations=0),
+        )
     if account.runs > 1:
         yield Mistake(
             f"it leaves out that {account.runs} runs were made on the data to choose from",

@@ -13,6 +13,7 @@ Release = Mapping[str, Any]  # arrays and figures by name
 Session = Callable[[World, int], Release]  # a world and the number of the round in
 DIFFERENCE = "difference of rounds: "
 BAD = "entries that are missing or not finite"
+FAILURES = (Exception,)  # somebody else's mechanism may raise anything
 
 
 class Mechanism(Protocol):
@@ -63,38 +64,71 @@ def drawn(
     count: int,
     public: frozenset[str] = frozenset(),
     layout: Mapping[str, int] | None = None,
+    rounds: Sequence[int] = (1, 2),
 ) -> Rows:
     """`count` sessions of a mechanism; of a session with two rounds also their difference.
 
     `public` names what the owner has declared public. `layout` says which parts are wanted, in this
-    order; a part that a release lacks is NaN. Without it, all parts that came are taken.
+    order; a part that a release lacks is NaN. Without it, all parts that came are taken. A session
+    that fails is a release without parts: whoever looks on sees the failure. Where all sessions
+    fail and no layout is given, the first error is raised.
     """
     many = getattr(mechanism, "many", None)
-    if many is not None and len(worlds) == 1:
-        return rows_of({k: v.reshape(count, -1) for k, v in many(worlds[0], count).items()})
-    releases: list[dict[str, np.ndarray]] = []
-    for _ in range(count):
-        session, found = mechanism.session(), {}
-        for turn, world in enumerate(worlds, 1):
-            prefix = f"round {turn}: " if len(worlds) > 1 else ""
-            for name, value in session(world, turn).items():
-                if name not in public:
-                    found[prefix + name] = number(value)
-        releases.append(found)
-    sizes = layout if layout is not None else layout_of(releases)
-    if not sizes:
+    if many is not None and not public:
+        kept = {
+            prefix_of(turn, worlds) + name: values.reshape(count, -1)
+            for turn, world in enumerate(worlds)
+            for name, values in many(world, count).items()
+        }
+    else:
+        kept = one_by_one(mechanism, worlds, count, public, layout, rounds)
+    if not kept:
         return Rows(np.zeros((count, 1)), {BAD: slice(0, 1)})  # nothing was released
-    missing = {name: np.full(size, np.nan) for name, size in sizes.items()}
-    kept = {}
-    for name, size in sizes.items():
-        parts = [one.get(name, missing[name]) for one in releases]
-        kept[name] = np.stack([p if p.size == size else missing[name] for p in parts])
     if len(worlds) > 1:
         for name in [k.removeprefix("round 1: ") for k in kept if k.startswith("round 1: ")]:
             first, second = kept[f"round 1: {name}"], kept.get(f"round 2: {name}")
             if second is not None and second.shape == first.shape:
                 kept[DIFFERENCE + name] = first - second
     return rows_of(kept)
+
+
+def prefix_of(turn: int, worlds: Sequence[World]) -> str:
+    return f"round {turn + 1}: " if len(worlds) > 1 else ""
+
+
+def one_by_one(
+    mechanism: Mechanism,
+    worlds: Sequence[World],
+    count: int,
+    public: frozenset[str],
+    layout: Mapping[str, int] | None,
+    rounds: Sequence[int],
+) -> dict[str, np.ndarray]:
+    """The parts (count, size) of so many sessions, by name."""
+    releases: list[dict[str, np.ndarray]] = []
+    first: Exception | None = None
+    failed = 0
+    for _ in range(count):
+        found: dict[str, np.ndarray] = {}
+        try:
+            session = mechanism.session()
+            for turn, world in enumerate(worlds):
+                prefix = prefix_of(turn, worlds)
+                for name, value in session(world, rounds[turn]).items():
+                    if name not in public:
+                        found[prefix + name] = number(value)
+        except FAILURES as error:
+            first, failed = first or error, failed + 1
+        releases.append(found)
+    if first is not None and failed == count and layout is None:
+        raise first
+    sizes = layout if layout is not None else layout_of(releases)
+    missing = {name: np.full(size, np.nan) for name, size in sizes.items()}
+    kept = {}
+    for name, size in sizes.items():
+        parts = [one.get(name, missing[name]) for one in releases]
+        kept[name] = np.stack([p if p.size == size else missing[name] for p in parts])
+    return kept
 
 
 def layout_of(releases: Sequence[Mapping[str, np.ndarray]]) -> dict[str, int]:

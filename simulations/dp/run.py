@@ -24,7 +24,7 @@ from fedpriv.scenario import Scenario, read
 from fedpriv.scenario.built import dataset_of, model_of
 from fedpriv.simulations.dp import watching
 from fedpriv.simulations.dp.accounting import exact
-from fedpriv.simulations.dp.accounts import account_of, claimed_in
+from fedpriv.simulations.dp.accounts import account_of, claimed_in, planned, turns_in
 from fedpriv.simulations.dp.audits import Scores, audit_of, noiseless
 from fedpriv.simulations.dp.bounds import (
     gaussian_epsilon,
@@ -154,7 +154,7 @@ def claim_of(
         return Claim(float(value), own if epsilon is None else delta, "client")
     value = epsilon if epsilon is not None else claimed_in(records)
     if value is None:
-        account = account_of(plain, len(records))
+        account = account_of(plain, turns_in(plain, records))
         return Claim(exact(account)[1], account.delta, "sample")
     return Claim(float(value), delta, "sample")
 
@@ -241,7 +241,7 @@ def repeated_noise(
     training = scenario.training
     if training.optimiser != "sgd" or training.schedule_rounds:
         return  # Adam rescales noise, and a schedule changes its size
-    account = account_of(scenario, rounds)
+    account = account_of(scenario, planned(scenario, rounds))
     variance = 2 * account.steps * (training.lr * account.noise / training.batch_size) ** 2
     for client, (square, size) in watching.shortest_difference(
         model_of(scenario), evidence

@@ -22,7 +22,7 @@ from fedpriv.scenario import Scenario, from_tables
 from fedpriv.simulations.dp.findings import Claim
 from fedpriv.simulations.dp.messages import NODE, RUN, quiet_flower
 from fedpriv.simulations.dp.releases import Release, Session
-from fedpriv.simulations.dp.worlds import FAR, OTHERS, Game, Update, World
+from fedpriv.simulations.dp.worlds import FAR, LATE, OTHERS, Game, Update, World
 from fedpriv.wire import PARTITION
 
 INPUTS, CLASSES = 8, 2
@@ -92,6 +92,8 @@ class PluginTarget:
             same = world_of(*others, OTHER)
             yield Game("one sample more of the same", (quiet,), (same,), direction())
         yield Game("two rounds, the canary in the first", (quiet, rest), (loud, rest), direction())
+        late = (1, LATE)
+        yield Game("a late round, the canary in it", (rest, quiet), (rest, loud), direction(), late)
 
     def scenario(self, world: World) -> Scenario:
         first = json.dumps([float(one["first"]) for one in world.updates])

@@ -18,6 +18,7 @@ Unit = Literal["sample", "client"]
 FAR = 1000.0  # times the clip norm: an update that must be clipped
 OTHERS = 7  # contributors beside the canary; one more makes two full batches of BATCH
 BATCH = 4
+LATE = 100  # a round by which noise that fades has faded
 FEW = 2  # other clients where their number is public: each costs time
 COUNT = 64  # samples of a client
 BUFFER, INTEGER = "running_mean", "num_batches_tracked"
@@ -34,12 +35,16 @@ class World:
 
 @dataclass(frozen=True)
 class Game:
-    """Two neighbouring worlds for each round of a session, in words, and the canary's direction."""
+    """Two neighbouring worlds for each round of a session, in words, and the canary's direction.
+
+    `rounds` are the numbers of the rounds, as a client or a strategy is told them.
+    """
 
     name: str
     quiet: tuple[World, ...]
     loud: tuple[World, ...]
     canary: Update
+    rounds: tuple[int, ...] = (1, 2)
 
 
 def nothing(buffers: bool = False) -> Update:
@@ -151,6 +156,13 @@ def one_update(clip: float, unit: Unit, neighbours: Neighbours, zero: float) -> 
         (replace(world, updates=(near,)), rest),
         direction,
     )
+    yield Game(
+        "a late round, the canary in it",
+        (rest, world),
+        (rest, replace(world, updates=(near,))),
+        direction,
+        (1, LATE),
+    )
     more = COUNT + 1 if unit == "sample" else 10 * COUNT
     if unit == "client" or neighbours == "add-remove":
         yield _game(
@@ -211,6 +223,8 @@ def many_updates(
     loud = world(times(direction, clip))
     quiet = world(times(direction, -clip)) if neighbours == "replace" else absent
     yield Game("two rounds, the canary in the first", (quiet, absent), (loud, absent), direction)
+    late = (1, LATE)
+    yield Game("a late round, the canary in it", (absent, quiet), (absent, loud), direction, late)
 
 
 def _game(name: str, quiet: World, loud: World, direction: Update) -> Game:

@@ -1,6 +1,8 @@
 """Says what happened when this process is ended from below, where no Python code runs any more.
 
 Ray does that: when its store dies during a large message, it ends the whole process with code 1.
+Long commands have a parent that says so (cli/supervised.py); a Python program that calls fedpriv
+has a watcher.
 """
 
 import subprocess
@@ -14,11 +16,21 @@ import sys
 if not sys.stdin.buffer.read():
     sys.stderr.write(sys.argv[1] + "\\n")
 """
+_watched_by_parent = False
+
+
+def leave_to_parent() -> None:
+    """From now on this process's parent says how it ended."""
+    global _watched_by_parent
+    _watched_by_parent = True
 
 
 @contextmanager
 def last_words(text: str) -> Iterator[None]:
     """If this process ends within the block and no error says why, `text` is printed."""
+    if _watched_by_parent:
+        yield
+        return
     watcher = subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", WATCHER, text],
         stdin=subprocess.PIPE,

@@ -3,36 +3,33 @@
 import logging
 import math
 import re
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import torch
 
-from fedpriv.attacks.catalogue import ATTACKS
+from fedpriv.attacks.catalogue import AttackRow
 from fedpriv.attacks.inference.series import Series
-from fedpriv.codes.parties import settings
 from fedpriv.device import CPU, Known, moved
 from fedpriv.errors import BadInput, BadObservation, FedprivError
-from fedpriv.evidence.claims import Claim, Reconstruction, claims_in
 from fedpriv.evidence.folder import Evidence
 from fedpriv.evidence.observation import Observation
 from fedpriv.evidence.release import Release
 from fedpriv.evidence.victims import alike
 from fedpriv.progress import Progress, Told, go_on
-from fedpriv.rng import generator
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
-from fedpriv.scenario.built import dataset_of
 from fedpriv.scenario.sections import Attack
+from fedpriv.simulations.judging.calls import Answer, Call, Failure, Work, attacked, failure_of
 from fedpriv.simulations.judging.conditions import given_to, row_of
 from fedpriv.simulations.judging.knowledge import knowledge_of
 
 log = logging.getLogger(__name__)
 LONGEST = 100  # characters of an attack's label, which names a folder
+TOGETHER = 64  # victims of one call; a cluster's workers share calls
 Tell = Callable[[str, int, int], None]  # attack, victims done, victims in all
 
 
@@ -105,19 +102,6 @@ class Recording:
         return [seen for seen in wanted if seen.name in names]
 
 
-@dataclass(frozen=True)
-class Failure:
-    """An attack that broke down on some victims, and why.
-
-    `refused` says that the attack itself found that it cannot act on this evidence.
-    """
-
-    attack: str
-    victims: tuple[str, ...]
-    why: str
-    refused: bool = False
-
-
 def folder_name(label: str) -> str:
     """A label as the name of a folder."""
     return re.sub(r"[:/\\]|[^ -~]", ".", label)[:LONGEST].strip(" .") or "attack"
@@ -138,24 +122,22 @@ def labels_of(attacks: Sequence[Attack]) -> list[str]:
     return labels
 
 
-@dataclass(frozen=True)
-class Work:
-    """One call of an attack: the victims it is about, and what it is called with."""
-
-    names: tuple[str, ...]
-    evidence: Any
-
-
 def works(
-    recording: Recording, chosen: Sequence[Evidence], whole: bool, folder: RunFolder
+    recording: Recording, chosen: Sequence[Evidence], row: AttackRow, folder: RunFolder
 ) -> Iterator[Work]:
-    """The evidence in groups that an attack takes at once; all updates for a `whole` one."""
+    """The evidence in groups that an attack takes at once; all updates for a `whole` one.
+
+    Groups are the same on one machine and on many, so that the claims are the same too.
+    """
     updates = [seen for seen in chosen if isinstance(seen, Observation)]
-    if whole and updates:
+    if row.whole and updates:
         yield Work(tuple(seen.name for seen in updates), recording.series(updates, folder))
         return
     for group in alike(updates):
-        yield Work(tuple(seen.name for seen in group), group)
+        most = len(group) if row.pools else TOGETHER
+        for start in range(0, len(group), most):
+            some = group[start : start + most]
+            yield Work(tuple(seen.name for seen in some), some)
     releases = [seen for seen in chosen if isinstance(seen, Release)]
     for number in sorted({seen.round for seen in releases}):
         if recording.scenario is None:
@@ -163,6 +145,47 @@ def works(
         same = [seen for seen in releases if seen.round == number]
         for knows in knowledge_of(recording.scenario, same):
             yield Work(tuple(knows.name(party) for party in knows.shared), knows)
+
+
+@dataclass
+class Todo:
+    """The calls of one attack that its folder lacks, and the victims that it is done with."""
+
+    call: Call
+    method: Any  # the call's attack, built for the recording's device
+    works: list[Work]
+    done: set[str]
+
+    @property
+    def total(self) -> int:
+        return len(self.done) + sum(len(work.names) for work in self.works)
+
+
+def todo_of(
+    recording: Recording, attack: Attack, label: str, folder: RunFolder
+) -> Todo | list[Failure]:
+    """What is to be called, or why nothing can be."""
+    whole = row_of(attack.name).whole
+    try:
+        given = given_to(attack.name, recording.scenario, folder)
+    except BadInput as error:  # there is nothing to ask about, for example
+        return [Failure(label, (), str(error))]
+    call = Call(
+        attack.name, label, {**given.options, **attack.options}, given.objects, recording.scenario
+    )
+    method = call.built(recording.device, recording.given)
+    before = folder.attacked(label, attack.options)
+    chosen = recording.chosen(attack)
+    if not chosen:
+        why = f"there is no evidence of the kind that it sees ({row_of(attack.name).sees})"
+        return [Failure(label, (), why)]
+    together = whole or isinstance(chosen[0], Release)
+    waiting = [seen for seen in chosen if seen.name not in before or together]
+    try:
+        found = works(recording, waiting, row_of(attack.name), folder)
+        return Todo(call, method, [one for one in found if not set(one.names) <= before], before)
+    except FedprivError as error:  # the curious party did not take part, for example
+        return [Failure(label, tuple(seen.name for seen in waiting), str(error))]
 
 
 def claimed(
@@ -178,95 +201,42 @@ def claimed(
     What goes wrong with some victims is returned, and stops nobody else. When `progress` says stop,
     what was found so far is saved as partial and is done again the next time.
     """
-    told, whole = Told(progress), row_of(attack.name).whole
-    try:
-        given = given_to(attack.name, recording.scenario, folder)
-    except BadInput as error:  # there is nothing to ask about, for example
-        return [Failure(label, (), str(error))]
-    options = {**given.options, **attack.options}
-    objects = moved(given.objects, recording.device, recording.given)
-    method = ATTACKS.build(attack.name, options, **objects)
-    before = folder.attacked(label, attack.options)
-    failures: list[Failure] = []
-    chosen = recording.chosen(attack)
-    if not chosen:
-        why = f"there is no evidence of the kind that it sees ({row_of(attack.name).sees})"
-        return [Failure(label, (), why)]
-    together = whole or isinstance(chosen[0], Release)
-    waiting = [seen for seen in chosen if seen.name not in before or together]
-    try:
-        todo = [
-            work
-            for work in works(recording, waiting, whole, folder)
-            if not set(work.names) <= before
-        ]
-    except FedprivError as error:  # the curious party did not take part, for example
-        return [Failure(label, tuple(seen.name for seen in waiting), str(error))]
-    total = len(before) + sum(len(work.names) for work in todo)
-    tell(label, len(before), total)
-    for number, work in enumerate(todo):
+    todo = todo_of(recording, attack, label, folder)
+    if isinstance(todo, list):
+        return todo
+    told = Told(progress)
+    return saved(todo, answers(todo, recording, told), attack, folder, tell)
+
+
+def answers(todo: Todo, recording: Recording, told: Told) -> Iterator[Answer]:
+    """The calls of an attack, one after the other in this process."""
+    for number, work in enumerate(todo.works):
         # The first call is made in any case: told to stop at once, it gives what it begins with.
-        if number and not told(len(before) / max(1, total), math.nan):
-            break
-        try:
-            made = attacked(method, work, recording, folder, label, told)
-        except Exception as error:
-            plain = isinstance(error, FedprivError)
-            why = str(error) if plain else f"{type(error).__name__}: {error}"
-            refused = isinstance(error, BadObservation)
-            failures.append(Failure(label, work.names, why, refused))
-            log.warning("%s on %s: %s", label, ", ".join(work.names[:3]), why)
+        if number and not told(len(todo.done) / max(1, todo.total), math.nan):
+            return
+        yield work, attacked(todo.call, todo.method, work, recording.device, told)
+
+
+def saved(
+    todo: Todo, answers: Iterable[Answer], attack: Attack, folder: RunFolder, tell: Tell = silent
+) -> list[Failure]:
+    """Claims on disk as they come in; the failures among them."""
+    label, total, failures = todo.call.label, todo.total, list[Failure]()
+    tell(label, len(todo.done), total)
+    for work, found in answers:
+        if not isinstance(found, Failure):
+            try:
+                for claim in found:
+                    claim.save(folder.claim_file(label, claim.names[0]))
+            except Exception as error:  # somebody's own attack may claim what no file can hold
+                found = failure_of(error, label, work.names)
+        if isinstance(found, Failure):
+            failures.append(found)
+            log.warning("%s on %s: %s", label, ", ".join(work.names[:3]), found.why)
             continue
-        if not any(claim.partial for claim in made):
-            before |= set(work.names)
-            folder.note_attacked(label, before, attack.options)
-        tell(label, len(before), total)
-    return failures
-
-
-def attacked(
-    method: Any, work: Work, recording: Recording, folder: RunFolder, label: str, progress: Progress
-) -> list[Claim]:
-    """One call of an attack on the recording's device, its claims saved."""
-    started = time.perf_counter()
-    found = method(moved(work.evidence, recording.device), progress)
-    made = claims_in(moved(named(found, work.names), CPU))
-    took = (time.perf_counter() - started) / max(1, len(made))
-    if recording.scenario is not None and any(claim.places is not None for claim in made):
-        made = [replace(sampled(claim, recording.scenario), seconds=took) for claim in made]
-    for claim in made:
-        claim.save(folder.claim_file(label, claim.names[0]))
-    return made
-
-
-def named(found: Any, names: Sequence[str]) -> list[Claim]:
-    """The claims of an attack; those without names are about the victims in their order."""
-    claims = [found] if isinstance(found, Claim) else found
-    if not isinstance(claims, list | tuple) or not all(isinstance(one, Claim) for one in claims):
-        raise BadObservation(
-            f"an attack must return a claim or a list of claims, got {type(found).__name__}."
-        )
-    result, place = [], 0
-    for claim in claims:
-        count = len(claim.names) or claim.victims
-        if place + count > len(names) and not claim.names:
-            raise BadObservation(
-                f"an attack claimed something about {place + count} victims, and there are "
-                f"{len(names)}."
-            )
-        result.append(claim if claim.names else replace(claim, names=names[place : place + count]))
-        place += count
-    return result
-
-
-def sampled(claim: Claim, scenario: Scenario) -> Claim:
-    """The claim about the samples of a party that attacks on codes are scored on."""
-    if claim.places is None:
-        return claim
-    count, party = claim.places.shape[1], int(claim.names[0].partition("-")[2])
-    order = torch.randperm(count, generator=generator(scenario.seed, "victims", party))
-    few = claim.at(order[: settings(scenario).victims])
-    if isinstance(few, Reconstruction) and not few.mean:
-        dataset = dataset_of(scenario)
-        return replace(few, mean=tuple(dataset.mean), std=tuple(dataset.std))
-    return few
+        if not any(claim.partial for claim in found):
+            todo.done |= set(work.names)
+            folder.note_attacked(label, todo.done, attack.options)
+        tell(label, len(todo.done), total)
+    order = [work.names for work in todo.works]
+    return sorted(failures, key=lambda failure: order.index(failure.victims))

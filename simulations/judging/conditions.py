@@ -11,13 +11,18 @@ from torch import Tensor
 from fedpriv.attacks.catalogue import ATTACKS, AttackRow
 from fedpriv.catalogue import DATASETS
 from fedpriv.clients.catalogue import PLUGINS
+from fedpriv.clients.plugins.arl import AdversarialReconstruction
 from fedpriv.clients.plugins.augmentation import Augmentation
+from fedpriv.clients.plugins.dnn import TaskEncoder
+from fedpriv.clients.plugins.ran import ReconstructiveAdversary
 from fedpriv.codes.coders import INPUT
 from fedpriv.codes.parties import settings
 from fedpriv.errors import BadOption
 from fedpriv.evidence.candidates import Candidates
+from fedpriv.evidence.truth import NETWORKS
 from fedpriv.metrics.faces import Verifier, verifier
-from fedpriv.runfolder import RunFolder
+from fedpriv.policies.policy import Policy
+from fedpriv.runfolder import RunFolder, load_state
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import dataset_of
 from fedpriv.simulations.judging.held import kept_candidates, make_candidates, own_samples
@@ -65,13 +70,40 @@ def true_masks(scenario: Scenario, folder: RunFolder | None) -> Given:
     return Given(objects={"masks": found})
 
 
-def policy_of(scenario: Scenario) -> str | None:
-    """The augmentation policy that clients use."""
+def uses(scenario: Scenario, *kinds: type) -> bool:
+    """Whether one of the scenario's plugins is of these classes."""
+    return any(isinstance(PLUGINS.build(s.name, s.options), kinds) for s in scenario.plugins)
+
+
+def own_networks(scenario: Scenario, folder: RunFolder | None) -> Given:
+    """The networks that the encoder was trained with, from the truth of the party that did."""
+    path = folder.truth / NETWORKS if folder else None
+    found = load_state(path) if path is not None and path.exists() else {}
+    return Given(objects={"networks": found})
+
+
+def own_classifier(scenario: Scenario, folder: RunFolder | None) -> Given:
+    """The same, and what the classifier among them was trained for."""
+    given = own_networks(scenario, folder)
+    return Given(objects={**given.objects, "tasks": settings(scenario).tasks})
+
+
+def policy_of(scenario: Scenario) -> Policy | None:
+    """The augmentation policy that clients use, with its probability and enhancement."""
     for spec in scenario.plugins:
         plugin = PLUGINS.build(spec.name, spec.options)
         if isinstance(plugin, Augmentation):
-            return str(plugin.chosen())
+            return plugin.chosen()
     return None
+
+
+def told_policy(scenario: Scenario, folder: RunFolder | None) -> Given:
+    """All that the policy's words leave out is told beside them."""
+    policy = policy_of(scenario)
+    if policy is None:
+        return Given()
+    chances = {"probability": policy.probability, "enhancement": policy.enhancement}
+    return Given(options={"policy": str(policy), **chances})
 
 
 @lru_cache(maxsize=2)
@@ -92,6 +124,11 @@ def face_features(scenario: Scenario) -> Callable[[Tensor], Tensor]:
 
 def one_sample(scenario: Scenario) -> bool:
     return scenario.training.local_steps == 1 and scenario.training.batch_size == 1
+
+
+def fewer_than_classes(scenario: Scenario) -> bool:
+    training = scenario.training
+    return training.local_steps == 1 and training.batch_size < dataset_of(scenario).classes
 
 
 def shares_updates(scenario: Scenario) -> bool:
@@ -136,16 +173,33 @@ CONDITIONS = {
     "shadows": Condition("updates", shares_updates, shadows_of, ("shadows",)),
     "several-clients": Condition("updates of three or more clients, each seen", several_clients),
     "one-sample": Condition("updates of one sample", one_sample, in_evidence=True),
+    "few-samples": Condition(
+        "updates of one step on fewer samples than classes", fewer_than_classes, in_evidence=True
+    ),
     "pictures": Condition("pictures", lambda scenario: dataset_of(scenario).is_image),
     "policy": Condition(
         "an augmentation policy (plugin 'augment')",
         lambda scenario: policy_of(scenario) is not None,
-        lambda scenario, folder: Given(options={"policy": policy_of(scenario)}),
-        ("policy",),
+        told_policy,
+        ("policy", "probability", "enhancement"),
         in_evidence=True,  # a policy can also be given as an option
     ),
     "masks": Condition("secret masks (plugin 'ars' with share below 1)", masks),
     "true-masks": Condition("secret masks that clients kept", masks, true_masks, ("masks",)),
+    "own-decoder": Condition(
+        "an encoder trained against a decoder (plugins 'ran', 'arl')",
+        lambda scenario: uses(scenario, ReconstructiveAdversary, AdversarialReconstruction),
+        own_networks,
+        ("networks",),
+    ),
+    "own-classifier": Condition(
+        "an encoder trained for a task (plugins 'dnn', 'ran', 'arl')",
+        lambda scenario: uses(
+            scenario, TaskEncoder, ReconstructiveAdversary, AdversarialReconstruction
+        ),
+        own_classifier,
+        ("networks", "tasks"),
+    ),
     "input-layer": Condition(
         f"the layer '{INPUT}'", lambda scenario: settings(scenario).layer == INPUT
     ),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -21,13 +22,13 @@ from fedpriv.scenario import Scenario
 from fedpriv.scenario.sections import Attack
 from fedpriv.simulations.judging.askable import asks, in_the_way
 from fedpriv.simulations.judging.attacking import (
-    Failure,
     Recording,
     Tell,
     claimed,
     labels_of,
     silent,
 )
+from fedpriv.simulations.judging.calls import Failure
 from fedpriv.simulations.judging.conditions import faces_of, row_of, why_not
 from fedpriv.simulations.judging.findings import (
     Finding,
@@ -43,6 +44,9 @@ from fedpriv.simulations.judging.sums import join_truths
 from fedpriv.simulations.judging.theorem import promised
 from fedpriv.strategies.catalogue import row_of as strategy_row
 from fedpriv.tables import Row, rows_in
+
+if TYPE_CHECKING:
+    from fedpriv.simulations.judging.on_ray import Spread
 
 log = logging.getLogger(__name__)
 TruthOf = Callable[[str], Truth | None]  # the samples behind the evidence of a name
@@ -153,22 +157,28 @@ def scored_claims(
     metrics: Iterable[str] = (),
     turns: Turns | None = None,
     public: Public | None = None,
+    spread: "Spread | None" = None,
     tell: Tell = silent,
     progress: Progress = go_on,
 ) -> Judged:
     """All attacks on a recording, then their scores; pictures only where no truth was kept.
 
     `public` are samples for blind guesses where the recording has no scenario to take them from.
+    With a `spread` all attacks are called at once, on the workers of Ray.
     """
     found, told = Judged(), Told(progress)
     judge = judge_of(recording.scenario, attacks, metrics, public, recording.device)
     known = truth_of or folder.truth_of
     labels: dict[str, Attack] = {}
+    carry = claimed if spread is None else spread.claimed
+    if spread is not None:
+        spread.begin(recording, attacks, folder)
     for attack, label in (turns or in_order(attacks))(recording, found):
-        if labels and not told(len(labels) / (1 + len(attacks)), math.nan):
+        under_way = spread is not None and label in spread.running
+        if labels and not told(len(labels) / (1 + len(attacks)), math.nan) and not under_way:
             break
         labels[label] = attack
-        found.failures += claimed(recording, attack, label, folder, tell, told)
+        found.failures += carry(recording, attack, label, folder, tell, told)
         others = [row for row in found.rows if row["attack"] != label]
         found.rows = others + scores_of(folder, known, recording, judge, attack, label)
     found.partial = told.stopped or any(row["partial"] for row in found.rows)

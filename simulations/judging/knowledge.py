@@ -1,6 +1,6 @@
 """What an attacker of codes knows: the evidence, its own samples and the public settings."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from torch import Tensor, nn
@@ -30,7 +30,15 @@ def noise_settings(scenario: Scenario) -> NoiseSettings | None:
     for spec in scenario.plugins:
         plugin = PLUGINS.build(spec.name, spec.options)
         if isinstance(plugin, AdversarialSharing):
-            return NoiseSettings(plugin.epsilon, plugin.relative, plugin.steps, plugin.share)
+            return NoiseSettings(
+                plugin.epsilon,
+                plugin.relative,
+                plugin.steps,
+                plugin.share,
+                plugin.private,
+                plugin.targets,
+                plugin.weights,
+            )
     return None
 
 
@@ -87,7 +95,12 @@ def knowledge_of(scenario: Scenario, releases: Sequence[Release]) -> Iterator[Kn
     if not others or party not in parties:
         raise BadOption(f"Party {party} and at least one other must have shared codes to attack.")
     held, own = holding_of(scenario, party), parties[party]
-    yield known(party, own.encoder, held.x, held.ids, others, own=own.shared.z)
+    labels = {
+        who: release.shared.y[:, 0]
+        for who, release in parties.items()
+        if who in others and release.shared.y is not None
+    }
+    yield known(party, own.encoder, held.x, held.ids, others, own=own.shared.z, labels=labels)
 
 
 def _known(
@@ -99,6 +112,7 @@ def _known(
     ids: Tensor,
     shared: dict[int, Tensor],
     own: Tensor | None = None,
+    labels: Mapping[int, Tensor] | None = None,
 ) -> Knowledge:
     chosen = settings(scenario)
     return Knowledge(
@@ -108,6 +122,8 @@ def _known(
         decoder=decoders(scenario, party),
         own=own,
         labels=own_labels(scenario, ids),
+        task=chosen.tasks[0],
+        shared_labels=labels or {},
         noise=noise_settings(scenario),
         epochs=chosen.decoder_epochs,
         batch=chosen.batch_size,

@@ -141,6 +141,10 @@ class Judge:
             }
             for i in range(len(g))
         ]
+        clients = {row["node"] for row in rows}
+        if len(clients) > 1:  # one claim about all of them: each has its part of the time
+            for row in rows:
+                row["seconds"] = round(claim.seconds / len(clients), 4)
         return Scored(rows, views, claim.places is not None)
 
     def values(self, views: Views) -> dict[str, Tensor]:
@@ -177,6 +181,8 @@ def facts_of(claim: Claim, truth: Truth) -> Row:
     if truth.clean == truth.clean:  # not nan
         found |= {"clean-norm": truth.clean, "added-norm": truth.added}
         found["m"] = ppc(truth.clean, truth.added)
+        if truth.clean_biases == truth.clean_biases:
+            found["m-biases"] = ppc(truth.clean_biases, truth.added_biases)
     return found
 
 

@@ -16,7 +16,7 @@ from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import dataset_of
 from fedpriv.scenario.sections import spelled
 from fedpriv.simulations.judging.conditions import FACES, faces_of, row_of
-from fedpriv.simulations.judging.knowledge import curious_party, oracle
+from fedpriv.simulations.judging.knowledge import curious_party, noise_settings, oracle
 from fedpriv.simulations.judging.pareto import points_in, write_pareto
 from fedpriv.tables import Row
 
@@ -36,7 +36,8 @@ def summarised(rows: Mapping[str, Mapping[str, Any]], folder: RunFolder) -> list
             learned["bytes"] = bytes_of(record)
             learned |= identities(scenario, place)
             about = {"run": name, "plugins": " + ".join(map(spelled, scenario.plugins)) or "none"}
-            found += [about | learned | row for row in leaked(result["scores"])]
+            targets = targets_of(scenario)
+            found += [about | learned | row for row in leaked(result["scores"], targets)]
             continue
         own = [value for key, value in record.items() if key.startswith("train-own-accuracy")]
         row = {"run": name, "accuracy": record["accuracy"]}
@@ -45,8 +46,15 @@ def summarised(rows: Mapping[str, Mapping[str, Any]], folder: RunFolder) -> list
     return found
 
 
-def leaked(scores: Sequence[Row]) -> list[Row]:
+def targets_of(scenario: Scenario) -> dict[str, int]:
+    """The class that noise pulls each private attribute towards."""
+    noise = noise_settings(scenario)
+    return {name: noise.target(i) for i, name in enumerate(noise.private)} if noise else {}
+
+
+def leaked(scores: Sequence[Row], targets: Mapping[str, int] | None = None) -> list[Row]:
     """One row an attack: for every metric the mean over victims of the mean over their samples."""
+    targets = targets or {}
     columns = [name for metric in METRICS for name in (metric, metric + BLIND)]
     found = []
     for attack in dict.fromkeys(row["attack"] for row in scores):
@@ -54,7 +62,9 @@ def leaked(scores: Sequence[Row]) -> list[Row]:
         for row in scores:
             if row["attack"] == attack:
                 parties.setdefault(row["node"], []).append(row)
-        each = [means(rows, columns) | attribute_figures(rows) for rows in parties.values()]
+        each = [
+            means(rows, columns) | attribute_figures(rows, targets) for rows in parties.values()
+        ]
         keys = dict.fromkeys(key for one in each for key in one)
         known = {key: [one[key] for one in each if key in one] for key in keys}
         mean = {key: sum(values) / len(values) for key, values in known.items()}
@@ -67,16 +77,22 @@ def means(rows: Sequence[Row], columns: Sequence[str]) -> dict[str, float]:
     return {name: sum(float(row[name]) for row in rows) / len(rows) for name in known}
 
 
-def attribute_figures(rows: Sequence[Row]) -> dict[str, float]:
-    """F1, MCC, and how often an attacker says class 0, where an attribute was read."""
+def attribute_figures(rows: Sequence[Row], targets: Mapping[str, int]) -> dict[str, float]:
+    """F1 and MCC where an attribute was read.
+
+    For one that noise pulls towards a class also `rate-r`, how often the attacker says that class
+    (ARS fig. 7).
+    """
     if "guess" not in rows[0]:
         return {}
     guess, truth = (torch.tensor([int(row[key]) for row in rows]) for key in ("guess", "truth"))
     classes = int(max(guess.max(), truth.max())) + 1
+    target = targets.get(str(rows[0].get("attribute", "")))
+    pulled = {} if target is None else {"rate-r": rate_equal(guess, target)}
     return {
         "attribute-f1": f1(guess, truth, max(2, classes)),
         "attribute-mcc": mcc(guess, truth, max(2, classes)),
-        "rate-r": rate_equal(guess, 0),
+        **pulled,
     }
 
 

@@ -1,4 +1,4 @@
-"""A sweep: a grid of defences, values, attacks, batch sizes and seeds as Ray tasks."""
+"""A sweep: a grid of defences, values, attacks, batch sizes and seeds, as Ray tasks or in turn."""
 
 import logging
 import math
@@ -84,7 +84,11 @@ def checked(scenario: Scenario, gates: Sequence[Gate] = ()) -> Plan:
 
 
 def guarded(
-    folder: SweepFolder, names: Sequence[str], work: Callable[..., Any], *given: Any
+    folder: SweepFolder,
+    names: Sequence[str],
+    work: Callable[..., Any],
+    *given: Any,
+    **named: Any,
 ) -> None:
     """The results of some cells, written down; a failure is one too, and stays within them.
 
@@ -93,7 +97,7 @@ def guarded(
     if folder.stop_file.exists():
         return
     try:
-        found = work(*given)
+        found = work(*given, **named)
         results = found if isinstance(found, list) else [found]
     except Exception as error:
         log.warning("%s failed: %s", names[0], error)
@@ -123,7 +127,10 @@ def sweep(
     plan, told = checked(scenario, gates), Told(progress)
     folder.begin(scenario, resume)
     folder.write_gates(map(str, gates or gates_of(scenario.gate)))
-    carry_out(plan, folder, ray_address, workers, tell, told, insecure_ray)
+    if workers == 1 and ray_address is None:
+        one_by_one(plan, folder, tell, told)
+    else:
+        carry_out(plan, folder, ray_address, workers, tell, told, insecure_ray)
     return conclusion(plan, folder) | {"partial": told.stopped}
 
 
@@ -141,6 +148,36 @@ def conclusion(plan: Plan, folder: SweepFolder) -> dict[str, Any]:
         "scores": scores,
         "report": str(write_report([folder.path])),
     }
+
+
+def one_by_one(plan: Plan, folder: SweepFolder, tell: Tell, told: Told) -> None:
+    """All trainings and attacks that the folder lacks, in this process."""
+    options = sweep_of(plan.scenario)
+    total, done = len(plan.trainings) + len(plan.cells), 0
+
+    def do(names: Sequence[str], work: Callable[..., Any], *given: Any) -> None:
+        nonlocal done
+        if told(done / total, math.nan) and not all(complete(folder.cell(one)) for one in names):
+            guarded(folder, names, work, *given, progress=told.within(done / total, done / total))
+        done += len(names)
+        tell(done, total, names[0])
+
+    for setting in plan.trainings:
+        start = start_of(setting.scenario, options)
+        do([setting.name], train, folder.training(setting.name), setting.scenario, start)
+    for cells in plan.groups:
+        first = cells[0]
+        do(
+            [cell.name for cell in cells],
+            attacked,
+            folder.victims(first.group),
+            exposed_scenario(first.setting, options, first.batch),
+            folder.training(plan.source[first.setting.name]),
+            start_of(first.setting.scenario, options),
+            cells,
+            plan.metrics,
+        )
+    write_tables(folder, rows_of(folder, plan.cells, plan.source))
 
 
 def carry_out(

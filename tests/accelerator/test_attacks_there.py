@@ -20,13 +20,13 @@ def calls(monkeypatch) -> list[pretend.Ran]:
 
     plain = attacking.attacked
 
-    def attacked(method, *rest):
+    def attacked(call, method, *rest):
         def watched(evidence, progress):
             with pretend.counted() as ran:
                 found.append(ran)
                 return method(evidence, progress)
 
-        return plain(watched, *rest)
+        return plain(call, watched, *rest)
 
     monkeypatch.setattr(attacking, "attacked", attacked)
     return found

@@ -86,7 +86,10 @@ def test_the_policy_scorer_works_there(there):
 
 
 WAYS = [(name, row_of(name).strong) for name in PLUGINS]
-WAYS += [("dp", {"noise-multiplier": 1.0, "grad-sample": way}) for way in ("ghost", "functorch")]
+WAYS += [
+    ("dp", {"noise-multiplier": 1.0, "grad-sample": way})
+    for way in ("explicit", "ghost", "functorch")
+]
 WAYS += [("arl", {"lambda1": 1.0, "lambda2": 1.0, "mu1": 0.1, "mu2": 0.1})]
 
 

@@ -66,5 +66,3 @@ def test_the_recursion_says_what_it_cannot_take(net):
         ATTACKS.build("recursive")(observe(pooled, x, y))
     with pytest.raises(BadObservation, match="one sample"):
         ATTACKS.build("recursive")(observe(net, x, y, batch=2))
-    with pytest.raises(BadObservation, match="of 2 samples"):
-        ATTACKS.build("spn-aware")(observe(net, x, y, batch=2))

@@ -14,6 +14,7 @@ from fedpriv.engine.gradients import gradient_of
 from fedpriv.errors import BadInput, BadScenario
 from fedpriv.evidence.candidates import Candidates
 from fedpriv.evidence.observation import Observation
+from fedpriv.metrics.holdings import presence
 from fedpriv.metrics.labels import overlap
 from fedpriv.metrics.membership import auc_error, exposure, false_alarms, found, rank, rate
 from fedpriv.models.mlp import mlp
@@ -95,6 +96,35 @@ def test_losses_and_owners_of_a_series(series):
     assert fits_best(-own).shape == (6,)
 
 
+@pytest.mark.parametrize("candidates", [40, 6])
+def test_the_owner_is_whose_values_stand_out_by_a_loop(candidates):
+    signal = torch.randn(3, 4, candidates, generator=generator(1, "owners")).double()
+    signal[1, 2] = torch.nan  # a client that was away
+    guesses = fits_best(signal)
+    for m in range(candidates):
+        totals = []
+        for k in range(4):
+            found_values = []
+            for r in (r for r in range(3) if signal[r, k].isfinite().all()):
+                usual = signal[r, k] if candidates == 40 else signal[r, :, m]
+                usual = usual[usual.isfinite()]
+                found_values.append((signal[r, k, m] - usual.mean()) / usual.std(correction=0))
+            totals.append(sum(found_values) / len(found_values))
+        assert int(guesses[m]) == max(range(4), key=lambda k: totals[k])
+
+
+def test_a_client_that_fits_everything_better_is_not_everybodys_owner():
+    stream = generator(2, "owners")
+    signal, owner = torch.randn(5, 4, 400, generator=stream), torch.arange(400) % 4
+    signal[:, owner, torch.arange(400)] += 1.0
+    signal[:, 3] += 5.0
+    guesses = fits_best(signal)
+    assert (guesses == owner).float().mean() > 0.6
+    assert torch.bincount(guesses, minlength=4).max() < 150
+    even = torch.bincount(fits_best(torch.zeros(2, 4, 400)), minlength=4)  # ties are drawn
+    assert even.min() > 60
+
+
 def test_others_are_the_out_world():
     signal = torch.randn(4, 5, 7, generator=generator(0, "signal")).double()
     suspect = torch.arange(7) % 5
@@ -161,3 +191,12 @@ def test_no_verdict_rests_on_class_shares_by_default():
 def test_an_audit_of_single_rounds_leaves_series_of_rounds_out():
     noisy = from_tables({"plugins": [{"name": "noise", "scale": 0.1}]})
     assert informed_of(noisy) == ["noise-aware"]
+
+
+def test_a_class_is_there_from_one_percent_on_in_guess_and_truth():
+    truth = torch.tensor([[0.5, 0.485, 0.01, 0.005, 0.0]])
+    assert presence(truth, truth).item() == 1.0  # who knows the shares is right about all classes
+    blind = torch.full((1, 5), 0.2)
+    assert presence(blind, truth).item() == pytest.approx(0.6)
+    missed = torch.tensor([[0.5, 0.495, 0.005, 0.0, 0.0]])
+    assert presence(missed, truth).item() == pytest.approx(0.8)

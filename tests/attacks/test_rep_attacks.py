@@ -11,16 +11,18 @@ from fedpriv.attacks.codes.attributes import AttributeAttack, FeatureAttack
 from fedpriv.attacks.codes.decoder import DecoderAttack, TakeAsIs, substitute, training_codes
 from fedpriv.attacks.codes.knowledge import Knowledge, NoiseSettings
 from fedpriv.attacks.codes.masks import (
+    AttributeBehindMask,
     MaskOverlap,
     MaskReading,
     MaskSearch,
     ks_distance,
+    mask_of,
     mask_with_overlap,
     overlap,
     read_mask,
 )
 from fedpriv.codes.coders import mlp_coder
-from fedpriv.codes.perturbation import budget, misleading, random_mask
+from fedpriv.codes.perturbation import budget, noise_on, random_mask
 from fedpriv.errors import BadOption
 from fedpriv.rng import generator
 from fedpriv.training import outputs
@@ -58,13 +60,16 @@ def world(encoder, noise: NoiseSettings | None = None, epochs: int = 25):
                 query=lambda a: outputs(encoder, a),
                 x=own,
                 shared={},
+                labels={"side": (pictures(96, seed=10 + party)[1], 2)},
                 decoder=lambda width: CODER.decoder(width=width),
                 epochs=epochs,
                 lr=5e-3,
                 seed=100 + party,
             )
             decoder = substitute(helper, z, "victim")
-            z = misleading(z, own, decoder, budget(z, noise.epsilon, noise.relative), 10, mask)
+            epsilon = budget(z, noise.epsilon, noise.relative)
+            pulls = [(helper.reader(z, name, "victim"), 0) for name in noise.private]
+            z = z + noise_on(z, own, decoder, pulls, noise.weights, epsilon, 10, mask)
         shared[party] = z
     knows = Knowledge(
         query=lambda a: outputs(encoder, a),
@@ -142,6 +147,31 @@ def test_masked_noise_harms_decoders_and_reading_the_mask_undoes_much_of_it(enco
         assert overlap(by_party(found)[party].found["mask"][0], mask) >= 7 / 8
 
 
+def test_an_attribute_is_read_off_the_coordinates_that_pass(encoder):
+    """Noise against a thief of clean codes does not stop one who reads the mask."""
+    pull = replace(NOISE, private=("side",), weights=(0.0, 1.0))
+    knows, samples, _ = world(encoder, pull)
+    sides = {party: pictures(96, seed=10 + party)[1] for party in samples}
+
+    def hits(claims):
+        found = {int(one.names[0].split("-")[1]): one.guess[0] for one in claims}
+        return torch.cat([(found[party] == side).float() for party, side in sides.items()]).mean()
+
+    blind, read = AttributeAttack("side", "clean")(knows), AttributeBehindMask("side")(knows)
+    assert hits(read) > 0.9 and hits(read) > hits(blind) + 0.2
+
+
+def test_a_mask_is_read_among_samples_of_the_same_classes(encoder):
+    """A party with another mix of classes has other codes without any noise."""
+    knows, _, _ = world(encoder, NOISE)
+    x, side = pictures(400, seed=3)
+    few = torch.cat([torch.nonzero(side == 0).flatten(), torch.nonzero(side == 1).flatten()[:10]])
+    skewed = replace(knows, shared={0: outputs(encoder, x[few])}, task="side")
+    assert mask_of(skewed, 0, 1e-3).sum() > 0
+    told = replace(skewed, shared_labels={0: side[few]})
+    assert mask_of(told, 0, 1e-3).sum() == 0
+
+
 def test_knowing_more_of_a_mask_decodes_better(encoder):
     knows, samples, masks = world(encoder, NOISE)
     none, all_of_it = (error(MaskOverlap(masks, rate)(knows), samples) for rate in (0.0, 1.0))
@@ -203,7 +233,7 @@ def test_a_decoder_that_is_told_to_stop_says_that_it_is_not_finished(encoder):
 
 def test_what_does_not_apply_is_explained(encoder):
     knows, _, _ = world(encoder, epochs=1)
-    with pytest.raises(BadOption, match="no mask to guess"):
+    with pytest.raises(BadOption, match="no mask to read"):
         MaskReading()(knows)
     with pytest.raises(BadOption, match="no attribute 'age'"):
         AttributeAttack("age")(knows)

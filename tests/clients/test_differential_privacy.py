@@ -1,5 +1,7 @@
 """DP-SGD: the accountant against Opacus by hand, budgets, batches, models that cannot."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from messages import answered, ask, context_of
@@ -13,6 +15,7 @@ from fedpriv.clients.plugins.differential_privacy import (
     poisson,
     turns_of,
 )
+from fedpriv.clients.protection.account import PublicCount
 from fedpriv.scenario import from_tables
 from fedpriv.scenario.built import first_state, shares_of
 from fedpriv.scenario.sections import Spec
@@ -131,7 +134,7 @@ def test_poisson_batches_vary_around_the_batch_size_and_may_be_empty(tiny):
     assert not reply.has_error()
 
 
-@pytest.mark.parametrize("mode", ["hooks", "functorch", "ew", "ghost"])
+@pytest.mark.parametrize("mode", ["explicit", "hooks", "functorch", "ew", "ghost"])
 def test_all_ways_to_clip_give_the_same_model(tiny, mode):
     training = {"local-steps": 3}
     models = []
@@ -145,12 +148,23 @@ def test_all_ways_to_clip_give_the_same_model(tiny, mode):
         torch.testing.assert_close(models[0][key], models[1][key], rtol=1e-4, atol=1e-5)
 
 
-def test_the_mode_follows_the_batch_size(tiny):
-    plugin = DifferentialPrivacy(noise_multiplier=1.0)
-    for size, mode in ((32, "hooks"), (256, "ghost")):
-        scenario = dp_scenario(tiny, training={"batch-size": size}, **{"noise-multiplier": 1.0})
-        job = make_job(scenario, first_state(scenario), 1, context_of(scenario))
-        assert plugin.mode(job) == mode
+def test_a_simulation_takes_the_engine_and_a_real_client_measures(tiny, monkeypatch):
+    from fedpriv.clients.protection import fastest
+
+    def measured(model, shape, batch):
+        return f"measured at {batch}"
+
+    monkeypatch.setattr(fastest, "fastest", measured)
+    plugin = DifferentialPrivacy(noise_multiplier=1.0, samples=400)
+    scenario = dp_scenario(tiny, training={"batch-size": 32}, **{"noise-multiplier": 1.0})
+    for seed, steps, mode in (
+        (1, 100, "explicit"),
+        (None, 100, "measured at 32"),
+        (None, 3, "explicit"),
+    ):
+        own = replace(scenario, training=replace(scenario.training, local_steps=steps))
+        job = make_job(own, first_state(own), 1, context_of(own, secret_seed=seed))
+        assert plugin.mode(job, plugin.plan(own, PublicCount(400))) == mode
 
 
 def test_batchnorm_is_explained_and_replaced_on_request(tiny):

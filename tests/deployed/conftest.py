@@ -16,9 +16,6 @@ def pytest_collection_modifyitems(items):
         if Path(item.fspath).parent == HERE:
             item.add_marker(pytest.mark.deployed)
             item.add_marker(pytest.mark.timeout(1800))
-            # In parallel, tests that share a federation stay in one process.
-            shared = {"besieged", "federation"} & set(item.fixturenames)
-            item.add_marker(pytest.mark.xdist_group("-".join(sorted(shared)) or item.nodeid))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -74,6 +74,7 @@ def test_every_command_and_argument_is_explained():
             if parameter.name not in manual.GIVE_UP:
                 said = parameter.help or ""
                 assert said.endswith((".", "?")) and not said.endswith(" ."), (name, parameter.name)
+                assert "<" not in said, f"{name}: '{said}' loses <…> on the screen"
 
 
 def test_every_exit_code_is_explained():

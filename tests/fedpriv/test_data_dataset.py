@@ -54,6 +54,15 @@ def test_a_limit_keeps_the_class_shares_and_the_seed_decides(images):
     assert not torch.equal(small.x_train, images.limited(40, seed=2).x_train)
 
 
+def test_test_samples_have_a_limit_of_their_own(images):
+    every = len(images.y_test)
+    assert len(images.limited(40, tests=every).y_test) == every
+    assert len(images.limited(40, tests=10**6).y_test) == every
+    few = images.limited(tests=8)
+    assert len(few.y_test) == 8 and len(few.y_train) == len(images.y_train)
+    assert images.limited() is images
+
+
 def test_uneven_shares_are_kept_to_within_one_sample():
     labels = torch.tensor([0] * 70 + [1] * 29 + [2])
     picked = labels[stratified(labels, 10, seed=0)]

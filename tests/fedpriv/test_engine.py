@@ -10,6 +10,7 @@ from torch import nn
 from fedpriv.catalogue import MODELS
 from fedpriv.engine import activations, gradients, trusted
 from fedpriv.engine.aimed import Aimed
+from fedpriv.engine.columns import folded_back, pulled_back
 from fedpriv.engine.explicit import Explicit
 from fedpriv.engine.gradients import as_trained, dense, gradient_of, loss_at
 from fedpriv.engine.memory import keep_pages
@@ -187,6 +188,17 @@ def test_a_wrong_rule_is_refused(caplog, monkeypatch):
     net = nn.Sequential(nn.Conv2d(3, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(392, 5))
     assert stack(observed(net)).engine is None
     assert "disagree with autograd, most of all at '0." in caplog.text
+
+
+@pytest.mark.thorough
+def test_nine_wide_networks_of_nine_are_on_the_engine(monkeypatch):
+    for draw in range(9):
+        monkeypatch.setattr(trusted, "_checked", {})
+        torch.manual_seed(draw)
+        net = MODELS.build("convnet", {"width": 64}, channels=3, size=32, classes=100)
+        weights = {key: value.detach() for key, value in net.named_parameters()}
+        buffers = dict(net.named_buffers())
+        assert explicit_engine(net.eval(), weights, buffers, (3, 32, 32)) is not None
 
 
 @pytest.mark.parametrize("draw", range(3))
@@ -397,6 +409,14 @@ def test_the_cosine_without_autograd_is_the_cosine(name, mode):
 def exact(a, b):
     size = float(b.detach().norm())
     assert float((a - b).detach().norm()) <= 1e-9 * size + 1e-12
+
+
+@pytest.mark.parametrize("padding", [(0, 0), (2, 1)])
+def test_columns_folded_row_by_row_are_the_same(padding):
+    own, d = torch.randn(3, 2 * 20, 7), torch.randn(3, 7, (9 + 2 * padding[0] - 3) * 8)
+    size = (9, 12 - 2 * padding[1])  # and windows of 4 × 5
+    whole = folded_back(own @ d, size, (4, 5), (1, 1), padding, (1, 1))
+    torch.testing.assert_close(pulled_back(own, d, size, (4, 5), padding), whole)
 
 
 def test_memory_bounds_the_rows():

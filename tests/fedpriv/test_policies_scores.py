@@ -111,6 +111,18 @@ def test_a_gradient_that_vanishes_resembles_nothing(batch):
     assert torch.equal(found, torch.zeros_like(found))
 
 
+def test_gradients_of_a_confident_model_are_compared_all_the_same(batch):
+    """Their squares multiplied would underflow, and cosines come out in the thousands."""
+    x0, x, y = batch
+    model = network()
+    with torch.no_grad():
+        model[-1].bias.copy_(torch.tensor([32.0, 0, 0, 0, 0]))
+    y = torch.zeros_like(y)
+    found = curve(sample_gradients(model, SHAPE), x0, x, y, POINTS)
+    assert found.abs().max() <= 1
+    assert found[:, -1].tolist() == pytest.approx([1.0] * len(x), abs=1e-3)  # with itself
+
+
 def test_the_neutral_policy_gives_exactly_the_undefended_gradient():
     model = network()
     x = torch.randint(256, (4, *SHAPE), generator=generator(1), dtype=torch.uint8)

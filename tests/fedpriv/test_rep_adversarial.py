@@ -6,8 +6,10 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from fedpriv.codes.coders import classifier, mlp_coder
+from fedpriv.codes.decoding import Standardised
 from fedpriv.codes.games import (
     Players,
+    Rates,
     Stage,
     alternate,
     arl_objective,
@@ -64,14 +66,14 @@ def test_the_objectives_are_the_papers():
 def test_one_adversarial_stage_of_ran_is_equation_4_pixel_by_pixel():
     players, decoder = fresh()
     x, y = samples()
-    stage = ran_stages(players, decoder, 1e-3, lam=0.3, k=1)[-1]
+    stage = ran_stages(players, decoder, Rates.of(1e-3), lam=0.3, k=1)[-1]
     slow = 0.0
     codes = players.encoder(x).detach()
     seen = (codes - codes.mean(0)) / (codes.std(0, correction=0) + 1e-3)
     for i in range(len(x)):
         task = several_tasks(players.classifier(codes[i : i + 1]), y[i : i + 1], (3, 2)).detach()
         gap = (decoder(seen[i : i + 1]) - x[i]).detach()
-        error = sum(float(d) ** 2 for d in gap.flatten()) / 6
+        error = sum(float(d) ** 2 for d in gap.flatten())  # a sum, as the paper has it
         slow += (0.3 * float(task) - 0.7 * error) / len(x)
     assert float(stage.loss(x, y).detach()) == pytest.approx(slow, rel=1e-5)
 
@@ -90,7 +92,7 @@ def test_an_encoder_gains_nothing_against_its_decoder_by_larger_codes():
 
 def test_algorithm_1_has_k_pairs_and_one_adversarial_step_a_batch():
     players, decoder = fresh()
-    stages = ran_stages(players, decoder, 1e-3, lam=0.3, k=3)
+    stages = ran_stages(players, decoder, Rates.of(1e-3), lam=0.3, k=3)
     assert len(stages) == 7
     assert stages[0] is stages[2] is stages[4] and stages[1] is stages[3] is stages[5]
 
@@ -100,7 +102,7 @@ def weights(players: Players) -> list[torch.Tensor]:
 
 
 def test_ran_with_lambda_1_is_plain_training_bit_for_bit():
-    ran = trained(lambda p, d: ran_stages(p, d, 1e-2, lam=1.0, k=2))
+    ran = trained(lambda p, d: ran_stages(p, d, Rates.of(1e-2), lam=1.0, k=2))
     plain = trained(lambda p, d: plain_stages(p, 1e-2, k=2))
     assert all(torch.equal(a, b) for a, b in zip(weights(ran), weights(plain), strict=True))
 
@@ -125,6 +127,31 @@ def test_an_encoder_trained_against_a_decoder_keeps_less_than_one_that_is_not():
         return arl_stages(p, d, 1e-2, lambda1=2.0, decoder_steps=2)
 
     assert recovered(trained(arl, 40)) > recovered(trained(lambda p, d: plain_stages(p, 1e-2), 40))
+
+
+def test_a_decoder_learns_from_public_samples_alone():
+    players, decoder = fresh()
+    x, y = samples()
+    asked = []
+
+    def public():
+        while True:
+            asked.append(len(asked))
+            yield x[:4]
+
+    stages = arl_stages(players, decoder, 1e-2, lambda1=0.1, public=public())
+    draw = torch.Generator().manual_seed(2)
+    alternate(stages, x[4:], y[4:], epochs=1, batch=8, draw=draw)
+    assert len(asked) == 3  # one batch of X2 for each of X1
+
+
+def test_maps_are_standardised_by_channel_and_vectors_by_coordinate():
+    z = torch.randn(50, 3, 4, 4) * torch.tensor([1.0, 10.0, 0.1]).view(3, 1, 1) + 5
+    z[:, :, 0, 0] = 5 + torch.randn(50, 3) * 1e-4  # a position that hardly moves
+    network = Standardised(z)
+    assert network.deviation.shape == (3, 1, 1) and network(z)[:, :, 0, 0].abs().max() < 1
+    assert Standardised(torch.randn(20, 7)).mean.shape == (7,)
+    assert even(z).mean(dim=(0, 2, 3)).abs().max() < 1e-3
 
 
 def test_divergence_is_reported():

@@ -1,5 +1,7 @@
 """The replay of local training against torch.optim itself."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -92,6 +94,38 @@ def test_it_is_differentiable():
         assert float(slope[0, 0, i]) == pytest.approx(
             (ends[0] - ends[1]).item() / (2 * h), rel=2e-2, abs=1e-4
         )
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_one_client_is_replayed_as_one_of_many(name):
+    """Alone it goes through autograd, beside others through vmap."""
+    optimiser, facts, _ = RULES[name]
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3))
+    seen = Observation(
+        sent=state_of(net),
+        received=state_of(net),
+        classes=3,
+        input_shape=(6,),
+        lr=0.1,
+        optimiser=optimiser,
+        local_steps=3,
+        batch_size=2,
+        num_examples=4,
+        model=net,
+        **facts,
+    )
+    x, y = torch.randn(2, 4, 6, requires_grad=True), torch.randint(3, (2, 4))
+    both = stack([seen, replace(seen, node=1)]).update_at(x, y)
+    alone = [stack([seen]).update_at(x[v : v + 1], y[v : v + 1]) for v in range(2)]
+    for key, value in both.items():
+        joined = torch.cat([one[key] for one in alone])
+        torch.testing.assert_close(joined, value)
+        slopes = [
+            torch.autograd.grad(part.square().sum(), x, retain_graph=True)[0]
+            for part in (joined, value)
+        ]
+        torch.testing.assert_close(*slopes)
 
 
 def test_slots_come_round():

@@ -79,6 +79,16 @@ COMMANDS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
      ("--patience",)),
     (("watch", "{here}"), ("--port",)),
     (("attack", "{here}"), ("--victims",)),
+    (("new", "{here}/n.toml", "--yes"), ("--clients", "--rounds")),
+    (("verify-dp", "claim", "--epsilon", "1", "--noise-multiplier", "1", "--steps", "5"),
+     ("--epsilon", "--delta", "--noise-multiplier", "--sensitivity", "--clip", "--rate", "--steps",
+      "--epochs", "--rounds", "--runs")),
+    (("verify-dp", "mechanism", "gaussian", "--epsilon", "1"),
+     ("--epsilon", "--delta", "--clip", "--seconds", "--draws")),
+    (("verify-dp", "run", "quickstart", "--out", "{here}/V"),
+     ("--epsilon", "--delta", "--canaries")),
+    (("audit", "--app", "{here}", "--out", "{here}/A"), ("--clients", "--work", "--minutes")),
+    (("reproduce", "spn", "--out", "{here}", "--work", "{here}"), ("--workers",)),
 )  # fmt: skip
 FIXED: tuple[tuple[str, ...], ...] = (
     ("run", "nosuch"), ("run", "{here}"), ("run", "{here}/x.toml"), ("run", "/dev/null"),
@@ -118,6 +128,26 @@ FIXED: tuple[tuple[str, ...], ...] = (
     ("deploy", "logs", "nosuch", "--engine", "local", "--folder", "{here}/D"),
     ("deploy", "up", "--engine", "nosuch"), ("watch", "/nosuch"), ("watch", "{here}", "--host",
      "nosuch.invalid"),
+    ("check", "nosuch"), ("check", "{here}"), ("check", "/dev/null"), ("check", "/proc/self/mem"),
+    ("check", "quickstart", "--set", "training.lr=nan"), ("check", "quickstart", "--profile", "no"),
+    ("check", "quickstart", "--set", "attacks=[{name=\"nosuch\"}]"),
+    ("new", "/proc/x", "--yes"), ("new", "/dev/null/x.toml", "--yes"), ("new", "{here}", "--yes"),
+    ("new", "{here}/n.toml", "--yes", "--data", "nosuch"),
+    ("new", "{here}/n.toml", "--yes", "--model", "os:path"),
+    ("new", "{here}/n.toml", "--yes", "--plugin", "nosuch"),
+    ("facts", "/nosuch"), ("facts", "{here}"), ("facts", "/dev/null"), ("facts", ""),
+    ("verify-dp", "nosuch"), ("verify-dp", "claim"), ("verify-dp", "claim", "/nosuch"),
+    ("verify-dp", "claim", "{here}"), ("verify-dp", "claim", "--epsilon", "1"),
+    ("verify-dp", "mechanism", "nosuch", "--epsilon", "1"),
+    ("verify-dp", "mechanism", "os:path", "--epsilon", "1"),
+    ("verify-dp", "mechanism", "os:nosuch", "--epsilon", "1"),
+    ("verify-dp", "mechanism", "nosuch:x", "--epsilon", "1"),
+    ("verify-dp", "mechanism", "gaussian", "--epsilon", "1", "--set", "nosuch=1"),
+    ("verify-dp", "run", "nosuch"), ("verify-dp", "run", "quickstart", "--kind", "nosuch"),
+    ("reproduce", "nosuch"), ("reproduce", "spn", "--profile", "no"), ("reproduce",),
+    ("audit", "--app", "/nosuch"), ("audit", "--app", "{here}"), ("audit", "--app", "/dev/null"),
+    ("audit", "quickstart", "--app", "{here}"), ("audit", "quickstart", "--clients", "3"),
+    ("report", "{here}", "--compare", "/nosuch"),
 )  # fmt: skip
 SETTINGS = (
     "training.lr=nan", "training.lr=-inf", "training.lr=0", "training.lr=fast", "training.lr",
@@ -261,7 +291,9 @@ def damaged(
 READERS = (["report", "{here}/R"], ["run", "--resume", "--out", "{here}/R"],
            ["export", "{here}/R", "--to", "tensorboard", "--out", "{here}/tb"],
            ["attack", "{here}/R", "--attack", "dlg", "--option", "steps=1"],
-           ["preflight", "{here}/R"], ["pareto", "{here}/R", "--out", "{here}"])  # fmt: skip
+           ["preflight", "{here}/R"], ["pareto", "{here}/R", "--out", "{here}"],
+           ["verify-dp", "claim", "{here}/R"],
+           ["report", "{here}/R", "--compare", "{here}/R"])  # fmt: skip
 
 
 def run_folders(draw: random.Random, world: World) -> Iterator[Case]:

@@ -11,10 +11,11 @@ from fedpriv.clients.catalogue import row_of as plugin_row
 from fedpriv.device import moved
 from fedpriv.evidence.claims import Public
 from fedpriv.metrics.perceptual import RandomFeatures
-from fedpriv.progress import go_on
+from fedpriv.progress import Told, go_on
 from fedpriv.scenario import merged
 from fedpriv.scenario.sections import Attack
 from fedpriv.simulations.judging import attacking
+from fedpriv.simulations.judging.calls import Call
 from fedpriv.simulations.judging.conditions import row_of
 from fedpriv.simulations.judging.held import own_samples
 from fedpriv.simulations.judging.recordings import of_run
@@ -74,11 +75,14 @@ def claims_on(device, name, folder):
         method = ATTACKS.build(name, {"attribute": "bright", "clients": 10}, own=own)
     if method is not None:
         chosen = recording.chosen(attack)
-        for work in attacking.works(recording, chosen, row.whole, folder):
-            attacking.attacked(method, work, recording, folder, label, go_on)
+        call = Call(name, label, {}, {}, recording.scenario)
+        works = list(attacking.works(recording, chosen, row, folder))
+        todo = attacking.Todo(call, method, works, set())
+        answers = attacking.answers(todo, recording, Told(go_on))
+        failures = attacking.saved(todo, answers, attack, folder)
     else:
         failures = attacking.claimed(recording, attack, label, folder)
-        assert failures == [], failures[0].why
+    assert failures == [], failures[0].why
     return list(folder.claims(label))
 
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
 
 
 @pytest.mark.parametrize("size", [1.0, 1e6, 1e9, 1e12])
-@pytest.mark.parametrize("mode", ["hooks", "functorch", "ew", "ghost"])
+@pytest.mark.parametrize("mode", ["explicit", "hooks", "functorch", "ew", "ghost"])
 def test_no_sample_is_longer_than_the_bound_whatever_the_weights(mode, size):
     """All rows of the head are equal, so that what comes back through it is rounding alone.
 

@@ -47,7 +47,7 @@ def test_a_hold_out_that_rounds_to_no_sample_moves_no_other(seed):
     assert six - {5} == five
 
 
-@pytest.mark.parametrize("mode", ["hooks", "ghost"])
+@pytest.mark.parametrize("mode", ["explicit", "hooks", "ghost"])
 def test_a_client_with_no_sample_answers_as_one_with_a_sample(holding, mode):
     """The server chooses the seed and a hold-out of 0.999, so that only one sample may be left."""
     scenario = world(dp(**{"grad-sample": mode}), training={"lr": 1.0, "local-steps": 2})

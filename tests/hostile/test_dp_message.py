@@ -121,7 +121,7 @@ def test_one_more_sample_moves_no_other_between_training_and_evaluation():
     assert 60 < len(held) < 180
 
 
-@pytest.mark.parametrize("mode", ["hooks", "functorch", "ew", "ghost"])
+@pytest.mark.parametrize("mode", ["explicit", "hooks", "functorch", "ew", "ghost"])
 def test_a_sample_that_overflows_counts_as_zero_and_spoils_nothing(mode):
     """A weight near the largest float makes one bright pixel infinite; clipping gives NaN then."""
     scenario = world(
@@ -150,7 +150,7 @@ def test_a_sample_that_overflows_counts_as_zero_and_spoils_nothing(mode):
     assert not torch.equal(models[0]["3.weight"], start["3.weight"])
 
 
-@pytest.mark.parametrize("mode", ["hooks", "ghost"])
+@pytest.mark.parametrize("mode", ["explicit", "hooks", "ghost"])
 def test_batches_without_a_sample_are_noised_like_others(mode):
     scenario = world(
         dp(samples=10**7, **{"grad-sample": mode}),

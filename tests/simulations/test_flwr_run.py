@@ -115,6 +115,9 @@ def test_flwr_run_trains_and_shows_failure(flower, tiny, tmp_path):
     settings = f'scenario="{scenario}" out="{out}"'
     started = call("run", ".", "--run-config", settings, "--federation-config", "num-supernodes=4")
     assert started.returncode == 0, started.stdout + started.stderr
+    ended = time.monotonic() + 420
+    while not (out / "report.html").exists() and time.monotonic() < ended:
+        time.sleep(1)  # `flwr list` takes seconds of a core that the run needs
     assert finished(call) == "finished:completed"
     rounds = [json.loads(line) for line in (out / "rounds.jsonl").read_text().splitlines()]
     assert [r["clients"] for r in rounds] == [4, 4, 4]

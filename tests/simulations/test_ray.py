@@ -10,12 +10,15 @@ import time
 from pathlib import Path
 
 import pytest
+from recorded import attacked, recording, scores_in
 from rich.console import Console
 
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables
+from fedpriv.scenario.sections import Attack
 from fedpriv.simulations.federation.progress import PlainLines
 from fedpriv.simulations.federation.run import simulate
+from fedpriv.simulations.judging.on_ray import spread_over
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -125,6 +128,28 @@ def test_a_client_that_hangs_is_left_behind(ray, tiny, tmp_path):
     grid.close()
     answered = {grid.contexts[r.metadata.src_node_id].node_config["partition-id"] for r in replies}
     assert answered == {0, 2, 3}
+
+
+def test_workers_find_the_scores_of_one_process(ray, tiny, tmp_path):
+    recorded = recording(tiny, tmp_path / "run")
+    attacks = [Attack(name="linear"), Attack(name="dlg", options={"steps": 3}, victims=3)]
+    here, _ = attacked(recorded, tmp_path / "here", attacks)
+    told = []
+    with spread_over(workers=2) as spread:
+        there, found = attacked(
+            recorded,
+            tmp_path / "there",
+            attacks,
+            spread=spread,
+            tell=lambda *line: told.append(line),
+        )
+        assert len(spread.stored) == 2  # all victims, and the first three: each put there once
+    assert not found.failures and not found.partial
+    assert scores_in(there) == scores_in(here)
+    assert {(name, done) for name, done, total in told if done == total} == {
+        ("linear", 12),
+        ("dlg", 3),
+    }
 
 
 CLUSTER = """

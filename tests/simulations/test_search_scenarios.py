@@ -1,8 +1,13 @@
 """The scenarios of ATS's tables, in both profiles, name things that exist."""
 
+from dataclasses import replace
+
 import pytest
 
-from fedpriv.scenario import builtin, read
+from fedpriv.attacks.catalogue import ATTACKS
+from fedpriv.policies.informed import Branch, branches
+from fedpriv.policies.policy import Policy
+from fedpriv.scenario import Scenario, builtin, from_tables, read
 from fedpriv.simulations.judging.conditions import given_to
 from fedpriv.simulations.sweep.cells import cells_of, exposed_scenario
 from fedpriv.simulations.sweep.sweep import checked
@@ -52,3 +57,16 @@ def test_the_informed_attacker_is_told_the_policy_of_the_setting():
     assert told["searched-3-1-7-s0"] == "3-1-7"
     assert told["hybrid-s0"] == "3-1-7+43-18-18"
     assert len({told[f"random-{seed}-s0"] for seed in range(10)}) == 10
+
+
+def test_the_informed_attacker_knows_that_nothing_may_have_happened():
+    """Every outcome of the client's policy is among those that the attack searches through."""
+    options = {"policy": "3-1-7", "probability": 0.5, "enhancement": 0.9}
+    plain = {**Scenario().plain(), "plugins": [{"name": "augment", **options}]}
+    given = given_to("policy-aware", from_tables(plain), None).options
+    known = ATTACKS.build("policy-aware", given).known()
+    assert known == replace(Policy.parse("3-1-7"), probability=0.5, enhancement=0.9)
+    outcomes = branches(known)
+    assert len(outcomes) == 27  # each of three signed transformations: one way, the other, not
+    assert Branch((), (), 0.9) in outcomes
+    assert all(branch.enhancement == 0.9 for branch in outcomes)

@@ -252,16 +252,18 @@ def test_every_sweep_that_ships_can_be_built(name, monkeypatch):
         warnings.warn(f"{name} was checked without its data: {', '.join(missing)}", stacklevel=1)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_a_sweep_on_ray_ends_in_tables_and_resumes(tmp_path):
+@pytest.mark.parametrize(
+    "workers", [1, pytest.param(2, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
+)
+def test_a_sweep_ends_in_tables_and_resumes(tmp_path, workers):
+    """Alone without Ray, with two workers on it."""
     scenario = from_tables(tables(defences=tables()["defences"][:2]))
     told = []
     folder = SweepFolder(tmp_path / "sweep")
 
     def run(resume):
         return sweep(
-            scenario, folder, resume=resume, workers=1, tell=lambda *news: told.append(news)
+            scenario, folder, resume=resume, workers=workers, tell=lambda *news: told.append(news)
         )
 
     first = run(resume=False)

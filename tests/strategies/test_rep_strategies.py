@@ -200,7 +200,10 @@ def test_a_neutral_value_is_no_defence_bit_for_bit(plugin):
 
 @pytest.mark.parametrize(
     ("plugin", "same"),
-    [({"name": "ran", "lam": 1.0, "k": 1}, {"k": 1}), ({"name": "arl", "lambda1": 0.0}, {})],
+    [
+        ({"name": "ran", "lam": 1.0, "k": 1}, {"k": 1}),
+        ({"name": "arl", "lambda1": 0.0, "public": 0.0}, {}),
+    ],
 )
 def test_neutral_adversaries_are_the_plain_network(plugin, same):
     plain, _, _ = round_of(scenario_with(plugins=[{"name": "dnn", **same}]))

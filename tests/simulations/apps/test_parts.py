@@ -1,5 +1,7 @@
 """The parts of judging an app: its folder, its data, its facts, its ε."""
 
+import sys
+
 import datasets
 import pytest
 import torch
@@ -7,9 +9,11 @@ from flwr_datasets import FederatedDataset
 
 from fedpriv.errors import BadInput, BadOption
 from fedpriv.simulations.apps import serving
+from fedpriv.simulations.apps.moving import serve_moved
 from fedpriv.simulations.apps.protocol import scale_of_bytes
+from fedpriv.simulations.apps.running import check_trained, lacking
 from fedpriv.simulations.apps.source import check_names, read_source
-from fedpriv.simulations.apps.spending import Mechanism, sentence, verified
+from fedpriv.simulations.apps.spending import Mechanism, mechanisms, sentence, verified
 from fedpriv.simulations.apps.support import NotSupported, check_supported
 from fedpriv.simulations.apps.watching import Watched
 
@@ -130,3 +134,38 @@ def test_an_epsilon_of_one_round_is_told_to_be_one():
     assert "it is the ε of one round, and there are 3" in said
     assert verdict.low > claimed
     assert verified(Watched(None, None, notes=[Notes()]), [], 3, 1e-5) is None
+
+
+def test_the_epsilon_of_flowers_own_mod_is_checked_for_all_rounds():
+    from flwr.clientapp.mod import LocalDpMod
+
+    with mechanisms() as found:
+        LocalDpMod(clipping_norm=1.0, sensitivity=1.0, epsilon=0.9, delta=1e-5)
+    watched = Watched(None, None, notes=[Notes()])
+    watched.metrics = [(r, n, {}) for r in (1, 2, 3, 4) for n in (0, 1)]
+    verdict, claimed = verified(watched, found, 4, 1e-5)
+    assert claimed == 0.9 and verdict.low > 0.9
+    assert "for a client: it is the ε of one round, and there are 4" in sentence(verdict, 4)
+    watched.metrics = [(1, 0, {})]
+    verdict, _ = verified(watched, found, 1, 1e-5)
+    assert verdict.high <= 0.9 and "not refuted" in sentence(verdict, 1)
+
+
+def test_flowers_older_names_find_what_was_moved(monkeypatch):
+    monkeypatch.setitem(sys.modules, "flwr.older", None)
+    monkeypatch.delitem(sys.modules, "flwr.older")
+    serve_moved({"flwr.older": ("flwr.clientapp.typing",)})
+    from flwr.clientapp.typing import Mod
+
+    assert sys.modules["flwr.older"].Mod is Mod
+
+
+def test_a_missing_module_is_one_sentence_with_the_way_out():
+    assert "pip install wandb" in lacking("wandb")
+    assert "'flwr.gone', which flwr 1" in lacking("flwr.gone")
+    assert "another version of flwr" in lacking("flwr.gone")
+
+
+def test_an_app_that_only_evaluates_is_told_so(tmp_path):
+    with pytest.raises(NotSupported, match="no update of a PyTorch model was seen"):
+        check_trained(Watched(None, None), tmp_path)

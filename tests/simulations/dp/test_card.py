@@ -10,7 +10,7 @@ from fedpriv.report.reading import read_material
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables
 from fedpriv.simulations.dp.accounting import Account, exact
-from fedpriv.simulations.dp.accounts import span_of
+from fedpriv.simulations.dp.accounts import account_of, planned, span_of, turns_in
 from fedpriv.simulations.dp.card import card_of, written_card
 from fedpriv.simulations.federation.progress import PlainLines
 from fedpriv.simulations.federation.run import simulate
@@ -59,10 +59,22 @@ def test_the_card_of_dp_has_the_epsilon_of_its_settings(of):
 
 def test_a_noised_number_of_samples_widens_the_span(of):
     noised = of({"name": "dp", "noise-multiplier": 1.0})
-    low, high = span_of(noised, 1)
-    inner = span_of(of(DP), 1)
+    low, high = span_of(noised, planned(noised, 1))
+    inner = span_of(of(DP), planned(of(DP), 1))
     assert low < min(inner) and high > max(inner)
     assert "a noised number of samples" in card_of(noised)["accountant"]
+
+
+def test_a_client_that_was_away_lowers_the_span(of):
+    """Who answered is not known: at least one client did as much, and none more than all."""
+    scenario = of(DP, clients=4, rounds=6)
+    full = [{"round": n, "clients": 4} for n in range(1, 7)]
+    some = [{**line, "clients": 2} for line in full]
+    everybody, halves = turns_in(scenario, full), turns_in(scenario, some)
+    assert everybody == planned(scenario, 6) and (halves.trained, halves.most) == (3, everybody)
+    low, high = span_of(scenario, halves)
+    assert low == exact(account_of(scenario, planned(scenario, 3), largest=True))[0]
+    assert low < span_of(scenario, everybody)[0] and high == span_of(scenario, everybody)[1]
 
 
 def test_user_level_dp_is_about_a_client_and_both_levels_have_a_card_each(of):

@@ -11,6 +11,7 @@ from fedpriv.report.reading import read_material
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables, read
 from fedpriv.simulations.cli import main
+from fedpriv.simulations.dp.accounting import Account, exact
 from fedpriv.simulations.federation.progress import PlainLines
 from fedpriv.simulations.federation.run import simulate
 
@@ -81,6 +82,34 @@ def test_the_claim_of_a_run_folder_is_checked_and_shown_on_its_page(verify, of_r
         "on paper", "sample", "add-remove", "1e-05", "0.01",
     )  # fmt: skip
     assert float(least) > 0.01 and answer.text == "refuted"
+
+
+def test_the_claim_of_a_folder_counts_evaluations_on_held_out_samples(verify, of_run):
+    own = {"name": "dp", "noise-multiplier": 1.0, "samples": 128, "evaluation-noise": 3.0}
+    folder = of_run(plugins=[own], training={**PLAIN, "holdout": 0.25})
+    rounds = len(folder.rounds())
+    code, found = verify("claim", folder.path)
+    assert found["account"]["evaluations"] == rounds and code == 0
+    # The client's own account is RDP of training and evaluations together.
+    assert found["formulas"]["RDP"] == pytest.approx(found["claimed"]["epsilon"], rel=0.01)
+    assert found["epsilon"]["high"] <= found["claimed"]["epsilon"]
+    alone = exact(Account(noise=1.0, rate=64 / 96, rounds=rounds, sampling="poisson"))
+    assert found["epsilon"]["low"] == pytest.approx(alone[0])
+    assert found["epsilon"]["high"] > alone[1] + 0.1
+
+
+def test_the_claim_of_a_folder_may_be_about_clients(verify, of_run):
+    federation = {"clients": 2, "rounds": 2, "backend": "inline", "strategy": "user-dp-server"}
+    folder = of_run(federation=federation, strategy={"noise-multiplier": 2.0})
+    code, found = verify("claim", folder.path)
+    assert code == 0 and found["claimed"]["unit"] == "client"
+    assert found["epsilon"]["high"] == pytest.approx(found["claimed"]["epsilon"], rel=0.01)
+    assert verify("claim", folder.path, "--epsilon", 0.5)[0] == 1
+    assert verify("claim", folder.path, "--unit", "sample")[0] == 2
+
+
+def test_numbers_that_a_folder_has_itself_are_refused_beside_it(verify, tmp_path):
+    assert verify("claim", tmp_path, "--rate", 0.1)[0] == 2
 
 
 def test_a_run_with_canaries_has_a_control_and_ends_on_the_page(verify, file, tmp_path):

@@ -1,0 +1,23 @@
+"""PAPERS: the five papers, one file each."""
+
+from fedpriv.errors import BadOption
+from fedpriv.scenario.binding import nearest
+from fedpriv.simulations.reproduce.experiment import Experiment, Paper
+from fedpriv.simulations.reproduce.papers import arl, ars, ats, ran, spn
+
+PAPERS: tuple[Paper, ...] = (spn.PAPER, ats.PAPER, ars.PAPER, ran.PAPER, arl.PAPER)
+ALL = "all"
+
+
+def experiments_of(name: str) -> list[Experiment]:
+    """Those of a paper, of all papers, or the one of that name."""
+    every = [one for paper in PAPERS for one in paper.experiments]
+    by_paper = {paper.name.lower(): list(paper.experiments) for paper in PAPERS}
+    by_name = {one.name: [one] for one in every}
+    known = {**by_name, **by_paper, ALL: every}
+    if name not in known:
+        raise BadOption(
+            f"There is no paper or experiment '{name}'.{nearest(name, known)} Choose from: "
+            f"{', '.join([*by_paper, ALL, *by_name])}."
+        )
+    return known[name]

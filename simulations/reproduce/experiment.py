@@ -1,0 +1,81 @@
+"""What an experiment is, and what a row of the table of papers is."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from fedpriv.simulations.reproduce.cells import Cell
+from fedpriv.tables import Row
+
+Verdict = Literal["reproduced", "refuted", "undecided", "not done"]
+Work = Literal["run", "sweep"] | Callable[[Cell], list[Row]]
+FEWEST = 3  # seeds; with fewer of them nothing is decided
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a judge says of an experiment's rows: the result in words, with its interval."""
+
+    verdict: Verdict
+    result: str
+    against: str = ""  # which attackers: blind (they know no defence), informed
+
+
+Judge = Callable[[Sequence[Row]], Finding]  # the rows of the experiment's CSV file
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """One CSV file: a scenario that is run with several seeds.
+
+    `work` "run" has a cell for each variant and seed, "sweep" one for each seed. A function takes
+    a cell and gives its rows; it has one cell for each seed, too. `spare` seeds are run as well
+    when a judge is undecided after the others. `metrics` get an interval over victims.
+    """
+
+    name: str  # of the CSV file and of the command's argument
+    scenario: str
+    rule: str  # by which settings were chosen, on what other data or seeds
+    seeds: tuple[int, ...] = (101, 102, 103)
+    spare: tuple[int, ...] = ()
+    settings: tuple[str, ...] = ()  # as after --set, over the profile's
+    variants: tuple[str, ...] = ()  # those of the scenario that are run; all without
+    work: Work = "run"
+    metrics: tuple[str, ...] = ("mse", "psnr")
+    about: str = ""  # data, model and sizes in words, for the table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """A table or figure of a paper: what it claims, and how that is tested."""
+
+    where: str  # "table 1"
+    claim: str
+    figures: str = ""  # the paper's
+    experiment: str = ""  # the name of one
+    judge: Judge | None = None
+    why_not: str = ""  # the reason, where there is no experiment
+    decide: str = ""  # the command that would decide it
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper's short name, its reference, its items and experiments."""
+
+    name: str
+    reference: str
+    items: tuple[Item, ...]
+    experiments: tuple[Experiment, ...] = ()
+
+
+def concluded(item: Item, rows: Sequence[Row]) -> Finding:
+    """The judge's finding; nothing is decided by fewer than three seeds."""
+    if item.judge is None or not item.experiment:
+        return Finding("not done", item.why_not)
+    if not rows:
+        return Finding("not done", item.why_not or "it has not been run yet")
+    found, seeds = item.judge(rows), {row["seed"] for row in rows}
+    if len(seeds) < FEWEST and found.verdict in ("reproduced", "refuted"):
+        told = f"{found.result}; {len(seeds)} of at least {FEWEST} seeds"
+        return Finding("undecided", told, found.against)
+    return found

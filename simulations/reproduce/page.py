@@ -1,0 +1,94 @@
+"""`papers.md`: every table and figure of the papers in one row, made of items and CSV files."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from fedpriv.simulations.reproduce.experiment import Experiment, Item, Paper, concluded
+from fedpriv.tables import Row, read_table, rows_in
+
+HEAD = ("where", "claim", "test", "result", "verdict", "command")
+INTRO = """# The papers, tested
+
+Every table and figure of the five papers has a row. *Reproduced* means that an experiment which
+could have shown the opposite agrees with the claim, *refuted* that it disagrees, *undecided* that
+its interval holds both, or that it has fewer than three seeds. *Not done* gives the reason. A
+verdict is about the data and sizes that stand beside it; they are smaller than the paper's, and
+where they are others (digits for faces) the row says so. Intervals are 95 % over seeds (Student's
+t on values paired by seed); `n` are the samples that attacks are scored on. A *blind* attacker
+does not know the defence, an *informed* one does. The figures behind a row, with the blind guess
+and the majority class beside them, are in `docs/measured/`.
+
+This page is made by `make manual` and by `fedpriv reproduce`, from the catalogue in
+`simulations/reproduce/papers` and the CSV files."""
+
+
+def page(papers: Sequence[Paper], tables: Path) -> str:
+    """The page, of the CSV files in the folder `tables`."""
+    parts = [INTRO, "", counted(papers, tables)]
+    for paper in papers:
+        parts += ["", f"## {paper.name}", "", paper.reference, ""]
+        parts += [line(HEAD), line(["---"] * len(HEAD))]
+        parts += [line(cells(paper, item, tables)) for item in paper.items]
+        if rules := [f"- `{one.name}`: {one.rule}" for one in paper.experiments]:
+            parts += ["", "How settings were chosen:", "", *rules]
+    return "\n".join(parts) + "\n"
+
+
+def counted(papers: Sequence[Paper], tables: Path) -> str:
+    """How many rows there are of each verdict."""
+    verdicts = [
+        concluded(item, rows_of(item.experiment, tables)).verdict
+        for paper in papers
+        for item in paper.items
+    ]
+    each = [f"{verdicts.count(one)} {one}" for one in dict.fromkeys(sorted(verdicts))]
+    return f"{len(verdicts)} rows: {', '.join(each)}."
+
+
+def rows_of(experiment: str, tables: Path) -> list[Row]:
+    path = tables / f"{experiment}.csv"
+    return rows_in(read_table(path)) if experiment and path.exists() else []
+
+
+def cells(paper: Paper, item: Item, tables: Path) -> list[str]:
+    """One row of the page."""
+    rows = rows_of(item.experiment, tables)
+    found = concluded(item, rows)
+    named = {one.name: one for one in paper.experiments}
+    claim = item.claim + (f" Paper: {item.figures}." if item.figures else "")
+    done = found.verdict != "not done"
+    verdict = f"**{found.verdict}**" if done else f"not done: {found.result}"
+    if found.against:
+        verdict += f" ({found.against})"
+    command = item.decide or (
+        f"fedpriv reproduce {item.experiment} --profile small" if item.experiment else ""
+    )
+    return [
+        item.where,
+        claim,
+        tested(named[item.experiment], rows) if rows else "",
+        found.result if done else "",
+        verdict,
+        f"`{command}`" if command else "",
+    ]
+
+
+def tested(experiment: Experiment, rows: Sequence[Row]) -> str:
+    """Data, model, n, seeds and minutes in words."""
+    seeds = sorted({int(row["seed"]) for row in rows})
+    counts = sorted({int(row["n"]) for row in rows if row.get("n")})
+    samples = []
+    if counts:
+        samples.append(f"n {' to '.join(dict.fromkeys(map(str, (counts[0], counts[-1]))))}")
+    tests = sorted({int(row["tests"]) for row in rows if row.get("tests")})
+    if tests:
+        samples.append(f"{tests[-1]} test samples")
+    minutes = sum(float(row.get("minutes", 0)) for row in rows)
+    parts = [experiment.about or experiment.scenario, *samples]
+    return "; ".join([*parts, f"seeds {', '.join(map(str, seeds))}", f"{minutes:.0f} min"])
+
+
+def line(cells: Sequence[str]) -> str:
+    return (
+        "| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+    )

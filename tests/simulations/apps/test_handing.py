@@ -1,0 +1,88 @@
+"""Single steps that an attacker is handed: exact, alone, and with nothing else in them."""
+
+import pytest
+import torch
+from torch import nn
+
+from fedpriv.evidence.observation import Observation
+from fedpriv.evidence.truth import Truth
+from fedpriv.runfolder import RunFolder
+from fedpriv.simulations.apps.attempts import Tried
+from fedpriv.simulations.apps.concluding import doubts_of
+from fedpriv.simulations.apps.handing import Handed, single_steps
+from fedpriv.simulations.judging.outcome import Outcome
+
+
+def federation(folder, clients=4, samples=40, batch=20):
+    """Clients of two Adam epochs with dropout, of which nothing may be left in a single step."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, 3))
+    sent = {key: value.clone() for key, value in net.state_dict().items()}
+    seen = []
+    for node in range(clients):
+        x, y = torch.rand(samples, 6), torch.randint(3, (samples,))
+        Truth(
+            x=x,
+            trained=x,
+            y=y,
+            indices=torch.arange(samples),
+            clean=0.0,
+            added=0.0,
+            round=1,
+            node=node,
+        ).save(folder.truth)
+        seen.append(
+            Observation(
+                sent=sent,
+                received=sent,
+                classes=3,
+                input_shape=(6,),
+                lr=0.01,
+                optimiser="adam",
+                dropout=0.5,
+                local_steps=4,
+                batch_size=batch,
+                num_examples=samples,
+                round=1,
+                node=node,
+                model=net,
+                unknown=("momentum",),
+            )
+        )
+    return net, seen
+
+
+def test_a_single_step_is_the_exact_gradient_of_a_clients_first_batch(tmp_path):
+    net, seen = federation(RunFolder(tmp_path))
+    steps = list(single_steps(seen, RunFolder(tmp_path)))
+    assert len(steps) == 2  # 40 samples of two clients are enough
+    for one, truth in steps:
+        assert (one.local_steps, one.batch_size, one.num_examples) == (1, 20, 20)
+        assert (one.optimiser, one.dropout, one.unknown) == ("sgd", 0.0, ())
+        net.load_state_dict(one.sent)
+        loss = nn.functional.cross_entropy(net(truth.x), truth.y)
+        own = torch.autograd.grad(loss, list(net.parameters()))
+        for (key, _), gradient in zip(net.named_parameters(), own, strict=True):
+            torch.testing.assert_close(-one.delta[key], gradient, atol=1e-6, rtol=1e-4)
+
+
+def test_nobody_is_handed_more_samples_than_searches_take(tmp_path):
+    _, seen = federation(RunFolder(tmp_path), samples=80, batch=80)
+    assert [one.batch_size for one, _ in single_steps(seen, RunFolder(tmp_path))] == [32, 32]
+
+
+def outcome(word):
+    return Outcome("sample", "psnr", 20.0, word, 64, 2, 4 * (word == "leaks"), 0.0, 0.1, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("word", "holds"), [("holds", True), ("leaks", False), ("undecided", False)]
+)
+def test_only_a_failed_attack_on_single_steps_leaves_no_doubt(word, holds):
+    found = [outcome("holds")] if word == "holds" else []
+    member = Outcome("member", "member-hit", None, "holds", 64, 2, 0, 0.0, 0.1, 0.1)
+    doubts = doubts_of(Tried(), [member, *found], True, 3, [], Handed(outcome(word), 32))
+    assert (not doubts) == holds
+    if word == "leaks":
+        assert "recovers 4 of 64 samples from single steps of 32" in doubts[0]
+        assert "from whole updates was not tested" in doubts[0]

@@ -1,0 +1,54 @@
+"""Mechanisms that were made to be called "not refuted"."""
+
+import numpy as np
+import pytest
+from dp_enemy import ENEMY, TOO_HIGH
+
+from fedpriv.simulations.dp.examine import examined
+from fedpriv.simulations.dp.findings import NOT_REFUTED, REFUTED, UNDECIDED, Claim
+from fedpriv.simulations.dp.targets import CallableTarget, target_of
+
+DELTA = 1e-5
+
+
+@pytest.mark.parametrize("fault", ENEMY, ids=lambda fault: fault.name)
+def test_failures_and_late_rounds_are_part_of_what_is_seen(fault):
+    np.random.seed(21)
+    result = examined(target_of(fault.target, {}), fault.claim, clip=1.0, draws=800)
+    assert result.answer == REFUTED, result.sentence
+
+
+@pytest.mark.parametrize("target", TOO_HIGH)
+def test_little_noise_that_is_not_gaussian_is_not_called_not_refuted(target):
+    """Its ε is above 100, and 800 draws cannot prove 10 by counting."""
+    np.random.seed(22)
+    high, low = (
+        examined(target_of(target, {}), Claim(epsilon, DELTA), clip=1.0, draws=800)
+        for epsilon in (10.0, 3.0)
+    )
+    assert high.answer == UNDECIDED and high.exit_code == 4
+    assert "--draws" in high.sentence
+    assert low.answer == REFUTED
+
+
+def test_a_mechanism_that_always_fails_is_undecided():
+    def broken(update):
+        raise ValueError("never")
+
+    result = examined(CallableTarget(broken, "broken"), Claim(1.0, DELTA), clip=1.0, draws=100)
+    assert result.answer == UNDECIDED and "no test could be made" in result.sentence
+
+
+def test_what_is_declared_public_is_named_in_the_answer():
+    np.random.seed(23)
+
+    def counted(update):
+        size = float(sum(np.abs(value).sum() for value in update.values()))
+        return {"weight": 100 * np.random.standard_normal(4), "size": size}
+
+    target = CallableTarget(counted, "counted")
+    seen = examined(target, Claim(4.0, DELTA), clip=1.0, draws=1000)
+    hidden = examined(target, Claim(4.0, DELTA), clip=1.0, draws=1000, public=["size"])
+    assert seen.answer == REFUTED and hidden.answer == NOT_REFUTED
+    assert "Declared public and not looked at: size" in hidden.sentence
+    assert hidden.plain()["declared-public"] == ["size"]
