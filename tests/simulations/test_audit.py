@@ -248,7 +248,7 @@ def test_no_time_and_no_work_are_refused(tmp_path, given):
 
 def test_strong_noise_holds_with_its_bound_or_says_why_not(tmp_path):
     noisy = from_tables(merged(BARE, {"plugins": [LOUD], "seed": 5}))
-    found = audit(noisy, RunFolder(tmp_path / "A"), work=100_000, fail_if=PSNR)
+    found = audit(noisy, RunFolder(tmp_path / "A"), work=40_000, fail_if=PSNR)
     (question,) = found["questions"]
     assert question["word"] == "holds" and question["victims"] >= 29 and question["high"] < 0.12
     assert "noise-aware" in set(RunFolder(tmp_path / "A").scores()["attack"])
