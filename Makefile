@@ -71,7 +71,7 @@ build/types:
 	ln -s $(CURDIR)/fedpriv/* $(addprefix $(CURDIR)/,clients strategies attacks simulations) $@/fedpriv/
 
 bench: $(STAMP)
-	for script in benchmarks/[a-z]*.py; do $(BIN)/python -P $$script || exit 1; done
+	for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script || exit 1; done
 
 PACKAGE ?= fedpriv/engine
 TESTS ?= tests/fedpriv/test_engine.py
