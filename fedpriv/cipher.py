@@ -25,7 +25,9 @@ X86_64 = ("x86_64", "AMD64")  # as Linux and macOS, and as Windows say it
 ONE = np.uint64(0x3FF0000000000000)  # the double 1.0, whose last 52 bits are zero
 
 
-def gaussians(uniform: np.ndarray, out: np.ndarray, scale: float = 1.0) -> None:
+def gaussians(
+    uniform: np.ndarray, out: np.ndarray, scale: float = 1.0, room: np.ndarray | None = None
+) -> None:
     """Put independent Gaussians (2, m, n) into `out`, from numbers between 1 and 2 (2, 8, n).
 
     Their standard deviation is `scale`; m is 7, or 8 for what is released in single precision.
@@ -43,7 +45,8 @@ def gaussians(uniform: np.ndarray, out: np.ndarray, scale: float = 1.0) -> None:
     tests/fedpriv/test_cipher.py tries both with fewer bits.
 
     With t = tan πv, cos 2πv is 2 / (1 + t²) − 1 and sin 2πv is 2t / (1 + t²): one tangent is
-    cheaper than a sine and a cosine. `uniform` is changed; `out` may be a part of it.
+    cheaper than a sine and a cosine. `uniform` is changed; `out` may be a part of it,
+    and `room` (8, n) is for what is computed on the way.
     """
     radius, tangent = uniform
     np.subtract(2, radius, out=radius)  # above 0, up to 1
@@ -52,7 +55,7 @@ def gaussians(uniform: np.ndarray, out: np.ndarray, scale: float = 1.0) -> None:
     np.sqrt(radius, out=radius)
     tangent *= math.pi
     np.tan(tangent, out=tangent)
-    part = tangent * tangent
+    part = np.multiply(tangent, tangent, out=room)
     part += 1
     np.divide(radius, part, out=part)
     part += part
@@ -79,7 +82,7 @@ class CipherDraws:
 
     def __init__(self, key: bytes, machine: str = platform.machine()) -> None:
         self._stream = key_stream(key, machine)
-        self._words, self._zeros = np.empty(0, np.uint64), b""
+        self._words, self._room, self._zeros = np.empty(0, np.uint64), np.empty(0), b""
 
     def words(self, count: int, room: np.ndarray | None = None) -> np.ndarray:
         """The next `count` words of 64 random bits, in `room` if it is given.
@@ -129,11 +132,15 @@ class CipherDraws:
         """
         most = min(AT_ONCE, math.ceil(count / (2 * half)))
         if len(self._words) < 2 * POINTS * most:
-            self._words = np.empty(2 * POINTS * most, np.uint64)
+            self._words, self._room = (
+                np.empty(2 * POINTS * most, np.uint64),
+                np.empty(POINTS * most),
+            )
         while count > 0:
             columns = min(AT_ONCE, math.ceil(count / (2 * half)))
             points = self.doubles(2 * POINTS * columns, self._words).reshape(2, POINTS, columns)
-            gaussians(points, points[:, :half], scale)
+            room = self._room[: POINTS * columns].reshape(POINTS, columns)
+            gaussians(points, points[:, :half], scale, room)
             for found in points[:, :half]:
                 yield found.reshape(-1)[:count]
                 count -= min(count, half * columns)
