@@ -8,9 +8,18 @@ ENV PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     PIP_DISABLE_PIP_VERSION_CHECK=1
 
+# Where torch comes from, and which lock goes with it. The default lock has torch with CUDA. A small image for machines without a GPU:
+#   docker build --build-arg LOCK=requirements-cpu.lock --build-arg TORCH_INDEX=https://download.pytorch.org/whl/cpu .
+# That lock has everything but torch. The two packages of requirements-torch.txt are then taken from TORCH_INDEX, by their versions alone.
+ARG LOCK=requirements-image.lock
+ARG TORCH_INDEX=
+
 WORKDIR /app
-COPY requirements.lock ./
-RUN pip install --no-cache-dir --require-hashes --no-deps --requirement requirements.lock
+COPY requirements-torch.txt ${LOCK} ./
+RUN pip install --no-cache-dir --no-compile --require-hashes --no-deps --requirement ${LOCK} \
+    && if [ -n "${TORCH_INDEX}" ]; then \
+         pip install --no-cache-dir --no-compile --no-deps --index-url "${TORCH_INDEX}" --requirement requirements-torch.txt; fi \
+    && find / -xdev -type d -name tests -path '*-packages/*' -prune -exec rm -rf {} +
 
 COPY pyproject.toml README.md LICENSE ./
 COPY fedpriv fedpriv
@@ -18,7 +27,7 @@ COPY clients clients
 COPY strategies strategies
 COPY attacks attacks
 COPY simulations simulations
-RUN pip install --no-cache-dir --no-deps --no-build-isolation .
+RUN pip install --no-cache-dir --no-compile --no-deps --no-build-isolation .
 
 # Named volumes take over the owner of the folder they are mounted on.
 RUN useradd --uid 10001 --create-home fedpriv \

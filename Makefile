@@ -71,7 +71,7 @@ build/types:
 	ln -s $(CURDIR)/fedpriv/* $(addprefix $(CURDIR)/,clients strategies attacks simulations) $@/fedpriv/
 
 bench: $(STAMP)
-	for script in benchmarks/[a-z]*.py; do $(BIN)/python -P $$script || exit 1; done
+	for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script || exit 1; done
 
 PACKAGE ?= fedpriv/engine
 TESTS ?= tests/fedpriv/test_engine.py
@@ -82,6 +82,10 @@ mutants: $(STAMP)
 lock: $(VENV)/bin/uv
 	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --no-annotate --no-header --output-file requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --constraint requirements.lock \
+		--no-emit-index-url --no-emit-find-links --no-annotate --no-header --output-file requirements-image.lock
+	awk '/^[^ ]/ {keep = $$1 !~ /^(torch|torchvision|triton|nvidia-[a-z0-9-]*|cuda-[a-z0-9-]*)==/} keep' requirements-image.lock > requirements-cpu.lock
+	sed -n 's/^\(torch\(vision\)*==[^ ]*\).*/\1/p' requirements-image.lock > requirements-torch.txt
 
 $(VENV)/bin/uv:
 	$(PYTHON) -m venv $(VENV)

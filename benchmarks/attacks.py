@@ -49,7 +49,7 @@ def per_iteration(
 ) -> dict[str, str]:
     """A row of the table: the loop's time, and how many times faster the others are."""
     model, steps = built(name, data), ITERATIONS.get(name, 3)
-    seen = observed(model, data, max(sizes))
+    seen = observed(model, data, max(sizes, default=1))
     label, start = data.y_test[FIRST:][:1], torch.randn(1, *data.shape)
     stacked: dict[int, Victims] = {size: stack(seen[:size]) for size in sizes}
     ours = ATTACKS.build("adam+cosine", {"tv": TV, "steps": steps})
@@ -92,7 +92,7 @@ def _told(ratios: list[float]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", nargs="*", default=["dlnet", "resnet20"], choices=list(NETS))
-    parser.add_argument("--victims", nargs="+", type=int, default=[1, 8, 32])
+    parser.add_argument("--victims", nargs="*", type=int, default=[1, 8, 32])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--breaching", action="store_true", help="beside that library too")
     parser.add_argument("--results", type=Path, help="the file that rows are added to")

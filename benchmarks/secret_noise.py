@@ -3,8 +3,9 @@
     python benchmarks/secret_noise.py --steps 60
 
 A real client draws its noise from a stream cipher, in double precision and with 16 uniform numbers
-in each value; a simulated client takes torch's generator. Both train the same model on the
-same batch sizes, and their steps take turns. Each number is a median over steps. The last column is
+in each value; a simulated client takes torch's generator. Both train one and the same model, in
+turns: two models in memory differ by up to a third in the time of a step, for reasons that have
+nothing to do with noise. Each number is a median over steps. The last column is
 the ratio of both with an interval: the true median ratio of a pair of steps lies within it with a
 confidence of 99 %. The process runs on one core.
 
@@ -71,10 +72,11 @@ def job_of(scenario: Scenario, seeded: bool) -> Job:
     return job
 
 
-def steps_of(job: Job, clock: Callable[[], float]) -> Iterator[float]:
-    """Seconds of one step after another, its Poisson draw included."""
-    batches = job.batches(job)
+def steps_of(job: Job, whose: Job, clock: Callable[[], float]) -> Iterator[float]:
+    """Seconds of one step of a job after another, with the draws of another job."""
+    batches, draws = whose.batches(whose), whose.optimiser.draws
     while True:
+        job.optimiser.draws = draws
         begun = clock()
         batch = next(batches, None)
         if batch is None:
@@ -112,7 +114,9 @@ def main() -> None:
             if asked.ahead:
                 plain = job_of(scenario, False)  # the same noise, in this thread
                 secret.optimiser.draws = Ahead(secret.optimiser.draws, thread)
-            pairs = list(zip(steps_of(plain, clock), steps_of(secret, clock), strict=True))[3:]
+            trained = job_of(scenario, False)
+            ways = (steps_of(trained, whose, clock) for whose in (plain, secret))
+            pairs = list(zip(*ways, strict=True))[3:]
             ratios = [b / a - 1 for a, b in pairs]
             low, high = interval(ratios)
             seeded, system = (

@@ -12,9 +12,8 @@ inversions attack as well, with all their steps; so many clients of each weight 
 
 What the results file has is not measured again, so that a long measurement can be cut in parts.
 Seed 11 meets the pictures from number 200, seed 12 those from number 216. On ResNet20 a row of
-4,800
-steps takes minutes a picture; so the four of them run with 600 steps on four other pictures and
-other weights first, and only the best goes on.
+4,800 steps takes minutes a picture. So the four of them run with 600 steps on four other pictures
+and other weights first, and only the best goes on.
 """
 
 import argparse
@@ -109,7 +108,9 @@ class World:
         return found
 
 
-def measured(world: World, rows: int, done: set[tuple[str, str, int]]) -> Iterator[dict]:
+def measured(
+    world: World, rows: int, only: list[str], done: set[tuple[str, str, int]]
+) -> Iterator[dict]:
     """What is missing of one setting and weight seed, one entry for each attack."""
     victims, name = stack(world.seen), world.setting
     seconds: dict[str, float] = {}
@@ -120,7 +121,7 @@ def measured(world: World, rows: int, done: set[tuple[str, str, int]]) -> Iterat
         return found | {"psnr": world.scores(x), "seconds": seconds[what]} | more
 
     if rows:
-        for row in screened(world) if name == "resnet20-1" else ROWS:
+        for row in only or (screened(world) if name == "resnet20-1" else ROWS):
             if (name, row, world.seed) not in done:
                 began = time.process_time()
                 claim = ATTACKS.build(row, {})(victims.rows(list(range(rows))))
@@ -180,7 +181,7 @@ def strength(kept: list[dict]) -> list[dict[str, object]]:
             spent = sum(one["seconds"] for one in _of(kept, setting, what))
             table.append(
                 {
-                    "setting": setting,
+                    "client": title(setting),
                     "attack": what,
                     "pictures": len(values),
                     "median (dB)": f"{statistics.median(values):.1f}",
@@ -199,9 +200,18 @@ def fixed(kept: list[dict]) -> list[dict[str, object]]:
         row: dict[str, object] = {"attack": what}
         for setting in SETTINGS:
             values = _few(kept, setting, what)
-            row[setting] = f"{statistics.median(values):.1f}" if values else ""
-        table.append(row)
+            row[title(setting)] = f"{statistics.median(values):.1f}" if values else ""
+        if any(row[title(setting)] for setting in SETTINGS):
+            table.append(row)
     return table
+
+
+def title(setting: str) -> str:
+    """As a reader calls it."""
+    model, batch, steps, _ = SETTINGS[setting]
+    name = {"dlnet": "DLNet", "lenet": "LeNet", "resnet20": "ResNet20"}[model]
+    many = "1 picture" if batch == 1 else f"{batch} pictures"
+    return f"{name}, {many}" + (f", {steps} steps" if steps > 1 else "")
 
 
 def _of(kept: list[dict], setting: str, what: str) -> list[dict]:
@@ -235,28 +245,33 @@ def main() -> None:
     parser.add_argument("settings", nargs="*", default=[], choices=[*SETTINGS, []])
     parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS), choices=SEEDS)
     parser.add_argument("--rows", type=int, default=0, help="other rows, on so many clients")
-    parser.add_argument("--results", type=Path, required=True, help="what was measured so far")
+    parser.add_argument("--only", nargs="+", default=[], choices=ROWS, help="of the other rows")
+    parser.add_argument("--results", type=Path, help="what was measured so far")
     parser.add_argument("--write", type=Path, help="the folder that the tables are written to")
     given = parser.parse_args()
     torch.set_num_threads(1)
     skip_compiler()
     keep_pages()
     data = images()
-    given.results.touch()
-    kept = [json.loads(line) for line in given.results.read_text("utf-8").splitlines()]
+    kept = []
+    if given.results and given.results.exists():
+        kept = [json.loads(line) for line in given.results.read_text("utf-8").splitlines()]
     for setting in given.settings:
         for seed in given.seeds:
             done = {(one["setting"], one["attack"], one["seed"]) for one in kept}
             first = FIRST + 16 * SEEDS.index(seed)
             world = World.of(setting, seed, data, first, SETTINGS[setting][3])
-            for one in measured(world, given.rows, done):
+            for one in measured(world, given.rows, given.only, done):
                 kept.append(one)
-                with given.results.open("a") as file:
-                    file.write(json.dumps(one) + "\n")
+                if given.results:
+                    with given.results.open("a") as file:
+                        file.write(json.dumps(one) + "\n")
                 told = {key: value for key, value in one.items() if key != "psnr"}
                 print(told, f"median {statistics.median(one['psnr']):.2f}", flush=True)
     if given.write:
         for name, table in (("strength", strength(kept)), ("rows", fixed(kept))):
+            if not table:
+                continue
             with (given.write / f"attacks-{name}.csv").open("w", newline="") as out:
                 writer = csv.DictWriter(out, list(table[0]), lineterminator="\n")
                 writer.writeheader()

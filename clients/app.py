@@ -31,7 +31,7 @@ from fedpriv.errors import FedprivError, Refused
 from fedpriv.progress import still_wanted
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import loaded, model_of, test_samples, training_samples
-from fedpriv.state import State, apply, difference, state_of
+from fedpriv.state import State, added, difference, state_of
 from fedpriv.training import evaluate as evaluated
 from fedpriv.wire import EXAMPLES, PARTITION, Memory, received, reply, round_of
 
@@ -62,7 +62,8 @@ def trained(
     if folder:
         watch.batches(job)
     job.report |= fit(job, watch.on_batch(plugin.on_batch) if folder else plugin.on_batch)
-    update = plugin.on_update(difference(state_of(job.shared), start), job)
+    after = {name: value.detach().cpu() for name, value in job.shared.state_dict().items()}
+    update = plugin.on_update(difference(after, start), job)
     # Poisson sampling may have drawn no sample at all, and a run may have been stopped.
     if folder and watch.trained and still_wanted(1.0, math.nan):
         watch.truth(job, update).save(folder)
@@ -86,7 +87,7 @@ def client_app(scenario_of: Callable[[Mapping[str, Any]], Scenario] = Scenario.o
         scenario = scenario_of(context.run_config)
         start = received(message)
         _, update, report = trained(scenario, start, round_of(message), context)
-        return reply(message, apply(start, update), told(report, context))
+        return reply(message, added(start, update), told(report, context))
 
     @app.train("standalone")
     @answering

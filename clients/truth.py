@@ -84,24 +84,32 @@ class Watch:
         """What the job trained on, and how far its update is from the plain one."""
         used = torch.tensor(list(self.trained), dtype=torch.long)
         x, trained = job.original[used].cpu(), torch.stack(list(self.trained.values()))
-        clean_norm = added_norm = math.nan
+        norms = biases = (math.nan, math.nan)
         if job.scenario.keep_truth == "numbers":
             x = trained = torch.zeros(len(used), 0)
         else:
             clean = released if not job.scenario.plugins else clean_update(job, self.positions)
-            clean_norm = norm(clean)
-            added_norm = norm({key: released[key] - value for key, value in clean.items()})
+            added = {key: released[key] - value for key, value in clean.items()}
+            norms, biases = (norm(clean), norm(added)), (bias_norm(clean), bias_norm(added))
         return Truth(
             x=x,
             trained=x if x.shape == trained.shape and torch.equal(x, trained) else trained,
             y=job.y[used].cpu(),
             indices=job.indices[used],
-            clean=clean_norm,
-            added=added_norm,
             round=job.round,
             node=job.partition,
+            clean=norms[0],
+            added=norms[1],
+            clean_biases=biases[0],
+            added_biases=biases[1],
             secrets=job.secrets,
         )
+
+
+def bias_norm(update: State) -> float:
+    """The norm over biases alone, as SPN fig. 5 has it; nan where there are none."""
+    biases = {key: value for key, value in update.items() if key.rpartition(".")[2] == "bias"}
+    return norm(biases) if biases else math.nan
 
 
 def truth_of_codes(job: Job) -> Truth:

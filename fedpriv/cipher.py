@@ -25,24 +25,28 @@ X86_64 = ("x86_64", "AMD64")  # as Linux and macOS, and as Windows say it
 ONE = np.uint64(0x3FF0000000000000)  # the double 1.0, whose last 52 bits are zero
 
 
-def gaussians(uniform: np.ndarray, out: np.ndarray, scale: float = 1.0) -> None:
-    """Put independent Gaussians (2, 7, n) into `out`, from numbers between 1 and 2 (2, 8, n).
+def gaussians(
+    uniform: np.ndarray, out: np.ndarray, scale: float = 1.0, room: np.ndarray | None = None
+) -> None:
+    """Put independent Gaussians (2, m, n) into `out`, from numbers between 1 and 2 (2, 8, n).
 
-    Their standard deviation is `scale`.
+    Their standard deviation is `scale`; m is 7, or 8 for what is released in single precision.
 
     A column has eight pairs u, v. They give eight points of the plane, √(−2 ln u) · (cos 2πv,
     sin 2πv) (Box & Muller). A quarter of their sum is taken from each. That is a reflection
     (Householder), so that the points stay independent Gaussians, and all eight are in each result.
 
-    The eighth result is never computed. So even who knows the 14 values of a column to the last bit
-    knows too little: 16 · 52 = 832 random bits go in. A Gaussian in double precision has about 55.5
-    bits (2 for where it is, 53.5 for the distance to the next double), so that 14 have 777. About
-    2^55 ways lead to each column, and as many to others. None shows what the noise was added to.
-    Sums in single precision have 27 bits a value, which leaves 2^450 ways. This counts on ways that
-    are spread as if by chance; tests/fedpriv/test_cipher.py tries that with fewer bits.
+    In double precision the eighth result is never computed. So even who knows the 14 values of a
+    column to the last bit knows too little: 16 · 52 = 832 random bits go in. A Gaussian in double
+    precision has about 55.5 bits (2 for where it is, 53.5 for the distance to the next double), so
+    that 14 have 777. About 2^55 ways lead to each column, and as many to others. None shows what
+    the noise was added to. Sums in single precision have 27 bits a value. All 16 have 432, which
+    leaves 2^400 ways. This counts on ways that are spread as if by chance;
+    tests/fedpriv/test_cipher.py tries both with fewer bits.
 
     With t = tan πv, cos 2πv is 2 / (1 + t²) − 1 and sin 2πv is 2t / (1 + t²): one tangent is
-    cheaper than a sine and a cosine. `uniform` is changed; `out` may be a part of it.
+    cheaper than a sine and a cosine. `uniform` is changed; `out` may be a part of it,
+    and `room` (8, n) is for what is computed on the way.
     """
     radius, tangent = uniform
     np.subtract(2, radius, out=radius)  # above 0, up to 1
@@ -51,7 +55,7 @@ def gaussians(uniform: np.ndarray, out: np.ndarray, scale: float = 1.0) -> None:
     np.sqrt(radius, out=radius)
     tangent *= math.pi
     np.tan(tangent, out=tangent)
-    part = tangent * tangent
+    part = np.multiply(tangent, tangent, out=room)
     part += 1
     np.divide(radius, part, out=part)
     part += part
@@ -59,7 +63,7 @@ def gaussians(uniform: np.ndarray, out: np.ndarray, scale: float = 1.0) -> None:
     tangent *= part
     count = uniform.shape[1]
     taken = np.full((1, count), 2 / count) @ uniform  # a product is a faster sum
-    np.subtract(uniform[:, :-1], taken, out=out)
+    np.subtract(uniform[:, : out.shape[1]], taken, out=out)
 
 
 def key_stream(key: bytes, machine: str) -> CipherContext:
@@ -78,7 +82,7 @@ class CipherDraws:
 
     def __init__(self, key: bytes, machine: str = platform.machine()) -> None:
         self._stream = key_stream(key, machine)
-        self._words, self._zeros = np.empty(0, np.uint64), b""
+        self._words, self._room, self._zeros = np.empty(0, np.uint64), np.empty(0), b""
 
     def words(self, count: int, room: np.ndarray | None = None) -> np.ndarray:
         """The next `count` words of 64 random bits, in `room` if it is given.
@@ -117,19 +121,26 @@ class CipherDraws:
         """Sorts one random word for each number; two words are equal with a chance of 2^-64."""
         return torch.from_numpy(np.argsort(self.words(count), kind="stable"))
 
-    def blocks(self, count: int, scale: float = 1.0) -> Iterator[np.ndarray]:
+    def blocks(
+        self, count: int, scale: float = 1.0, half: int = POINTS - 1
+    ) -> Iterator[np.ndarray]:
         """So many Gaussians, a part at a time; the next part takes the memory of the last one.
+
+        `half` of a column's values are the first coordinates of its points; see `gaussians`.
 
         The memory is kept: to ask the system for it every time costs as much as the cipher.
         """
-        half = POINTS - 1
         most = min(AT_ONCE, math.ceil(count / (2 * half)))
         if len(self._words) < 2 * POINTS * most:
-            self._words = np.empty(2 * POINTS * most, np.uint64)
+            self._words, self._room = (
+                np.empty(2 * POINTS * most, np.uint64),
+                np.empty(POINTS * most),
+            )
         while count > 0:
             columns = min(AT_ONCE, math.ceil(count / (2 * half)))
             points = self.doubles(2 * POINTS * columns, self._words).reshape(2, POINTS, columns)
-            gaussians(points, points[:, :half], scale)
+            room = self._room[: POINTS * columns].reshape(POINTS, columns)
+            gaussians(points, points[:, :half], scale, room)
             for found in points[:, :half]:
                 yield found.reshape(-1)[:count]
                 count -= min(count, half * columns)
@@ -144,7 +155,9 @@ class CipherDraws:
 
     def add_noise(self, values: Sequence[Tensor], deviation: float) -> None:
         """Noise and sum are in double precision; only the result is rounded."""
-        blocks = self.blocks(sum(value.numel() for value in values), deviation)
+        single = all(value.dtype != torch.float64 for value in values)
+        count = sum(value.numel() for value in values)
+        blocks = self.blocks(count, deviation, POINTS if single else POINTS - 1)
         left = np.empty(0)
         for value in values:
             kind = torch.float32 if value.dtype == torch.float32 else torch.float64

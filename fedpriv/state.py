@@ -14,6 +14,18 @@ def state_of(model: nn.Module) -> State:
     return {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
 
 
+def added(before: State, update: Mapping[str, Tensor]) -> State:
+    """As `apply`, written into `before` where that is possible; `before` is gone afterwards."""
+    return {
+        name: value
+        if name not in update
+        else value.add_(update[name])
+        if value.dtype == update[name].dtype and value.shape == update[name].shape
+        else value + update[name]
+        for name, value in before.items()
+    }
+
+
 def difference(after: Mapping[str, Tensor], before: Mapping[str, Tensor]) -> State:
     """after − before for every floating-point entry; counters have no update."""
     return {

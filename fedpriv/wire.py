@@ -2,6 +2,7 @@
 
 import io
 import math
+import warnings
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -27,7 +28,8 @@ REFUSED = 451  # the code of an error reply: the client will not or cannot follo
 
 def record_of(state: Mapping[str, torch.Tensor]) -> ArrayRecord:
     """A state as Flower's arrays."""
-    return ArrayRecord({name: _encoded(value) for name, value in state.items()})
+    found = {name: _encoded(value) for name, value in state.items()}
+    return ArrayRecord(found, keep_input=False)  # nobody else has them, so that none is copied
 
 
 def state_in(record: ArrayRecord) -> State:
@@ -35,11 +37,20 @@ def state_in(record: ArrayRecord) -> State:
     return {name: torch.from_numpy(decoded(array).copy()) for name, array in record.items()}
 
 
+def views_in(record: ArrayRecord) -> State:
+    """As `state_in` without a copy, for those who only read: nobody may write into the result."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return {name: torch.from_numpy(decoded(array)) for name, array in record.items()}
+
+
 def _encoded(value: torch.Tensor) -> Array:
     """What `Array(ndarray)` gives, without writing the same .npy header anew each time."""
     array = value.detach().cpu().contiguous().numpy()
     head = _head(array.dtype.str, array.shape)
-    return Array(str(array.dtype), array.shape, "numpy.ndarray", head + array.tobytes())
+    # Joined, the numbers are copied once.
+    data = b"".join((head, array.reshape(-1).data.cast("B"))) if array.size else head
+    return Array(str(array.dtype), array.shape, "numpy.ndarray", data)
 
 
 @lru_cache(maxsize=4096)

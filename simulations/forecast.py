@@ -8,7 +8,8 @@ from fedpriv.device import device_of
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import dataset_of, model_of
 from fedpriv.scenario.sections import Attack
-from fedpriv.simulations.federation.backends import RAY_START, chosen, step_seconds, work_seconds
+from fedpriv.simulations.federation.backends import chosen, step_seconds, work_seconds
+from fedpriv.simulations.federation.ray_start import start_seconds
 from fedpriv.simulations.judging.conditions import row_of
 from fedpriv.strategies.catalogue import row_of as strategy_row
 
@@ -52,7 +53,7 @@ def forecast(scenario: Scenario, ray_address: str | None = None) -> Forecast:
     backend, why = chosen(scenario, ray_address)
     seconds = None if codes else work_seconds(scenario)
     if backend == "ray" and seconds is not None:
-        seconds = seconds / 2 + RAY_START
+        seconds = seconds / 2 + start_seconds()[0]
     attacks = None if codes else sum(attack_seconds(one, scenario) for one in scenario.attacks)
     kept = asked * scenario.federation.rounds if scenario.attacks and not codes else 0
     return Forecast(

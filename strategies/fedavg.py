@@ -16,7 +16,7 @@ from fedpriv.errors import BadOption
 from fedpriv.rng import generator
 from fedpriv.state import State
 from fedpriv.strategies.roster import Roster
-from fedpriv.wire import EXAMPLES, ROUND, record_of, state_in
+from fedpriv.wire import EXAMPLES, ROUND, record_of, views_in
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ def weighted_mean(states: Sequence[Mapping[str, torch.Tensor]], weights: Sequenc
     result = {}
     for name, first in states[0].items():
         if not first.is_floating_point():
-            result[name] = first
+            result[name] = first.clone()
             continue
         mean = sum(
             state[name].double() * (w / total) for state, w in zip(states, weights, strict=True)
@@ -109,7 +109,7 @@ class FedAvg(flower.FedAvg):
         if not contents:
             return None, None
         weights = self.weights(replies)
-        states = [state_in(next(iter(c.array_records.values()))) for c in contents]
+        states = [views_in(next(iter(c.array_records.values()))) for c in contents]
         metrics = self.train_metrics_aggr_fn(contents, self.weighted_by_key)
         return record_of(weighted_mean(states, weights)), metrics
 

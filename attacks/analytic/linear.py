@@ -35,6 +35,18 @@ def error_bound(b: Tensor, w: Tensor, e_b: Tensor, e_w: Tensor) -> Tensor:
     return torch.where(off < 1, bound, torch.full_like(bound, torch.inf))
 
 
+def system_bound(b: Tensor, w: Tensor, e_b: Tensor, e_w: Tensor) -> Tensor:
+    """The bound of SPN eq. 3 for a whole system B x = W, B (n, n) and W (n,), with spectral norms.
+
+    Infinite where ‖B⁻¹E_B‖ ≥ 1. One row, several rows and a convolution are such systems.
+    """
+    off = torch.linalg.matrix_norm(torch.linalg.solve(b, e_b), 2)
+    size = torch.linalg.matrix_norm(b, 2)
+    noise = torch.linalg.matrix_norm(e_b, 2) / size + e_w.norm() / w.norm()
+    bound = torch.linalg.cond(b, 2) / (1 - off) * noise
+    return torch.where(off < 1, bound, torch.full_like(bound, torch.inf))
+
+
 def first_linear(model: nn.Module) -> str:
     """The path of the linear layer that the input reaches unchanged."""
     for path, module in model.named_modules():

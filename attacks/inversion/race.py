@@ -15,8 +15,8 @@ from torch import Tensor
 
 from fedpriv.attacks.inversion.attack import GradientInversion, Seen, victims_of
 from fedpriv.attacks.inversion.control import planted
-from fedpriv.attacks.inversion.exact import Exact
-from fedpriv.attacks.inversion.polishing import Polished, energy
+from fedpriv.attacks.inversion.exact import Exact, energy
+from fedpriv.attacks.inversion.polishing import Polished
 from fedpriv.errors import BadOption, FedprivError
 from fedpriv.evidence.claims import Reconstruction
 from fedpriv.evidence.victims import Victims

@@ -205,7 +205,8 @@ def strongest(
 
     Args:
         steps: Steps of the winner.
-        polish: Most steps of L-BFGS at the end.
+        polish: Most steps of L-BFGS at the end. Where the update is then explained, up to four
+            times as many follow in double precision.
         budget: What the race may cost, as a part of the winner's steps.
         controls: Planted clients, whose samples the attacker knows, that settings are raced on.
         replay: Match an update of several local steps where there were any.

@@ -1,5 +1,6 @@
 """Truth: what a client really used, kept on its own disk; only the judge reads it."""
 
+import math
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -36,6 +37,8 @@ class Truth:
         added: ‖E‖, the norm of the released update minus the clean one. It is nan behind codes.
         round: The round of the federation.
         node: The client's partition.
+        clean_biases: ‖B‖ over the biases alone, as the paper has it; nan where there are none.
+        added_biases: ‖E‖ over the biases alone.
         attributes: Behind codes, the labels (N,) of every attribute, by name.
         secrets: What else the judge needs, such as the `mask` of ARS. What is missing is not
             scored.
@@ -57,6 +60,8 @@ class Truth:
     added: float
     round: int
     node: int
+    clean_biases: float = math.nan
+    added_biases: float = math.nan
     attributes: Mapping[str, Tensor] = field(default_factory=dict)
     secrets: Mapping[str, Tensor] = field(default_factory=dict)
 
@@ -79,7 +84,8 @@ class Truth:
         tensors |= {ATTRIBUTE + name: labels for name, labels in self.attributes.items()}
         tensors |= {SECRET + name: value for name, value in self.secrets.items()}
         arrays: dict[str, Any] = {key: value.cpu().numpy() for key, value in tensors.items()}
-        facts = np.array([self.clean, self.added, self.round, self.node], dtype=np.float64)
+        numbers = [self.clean, self.added, self.round, self.node]
+        facts = np.array([*numbers, self.clean_biases, self.added_biases], dtype=np.float64)
         if self.node > EXACT:
             arrays["node"] = np.array(str(self.node))
         with whole(path, mode=0o600) as beside, beside.open("wb") as file:
@@ -93,7 +99,8 @@ class Truth:
             with np.load(path, allow_pickle=False) as file:
                 plain = [key for key in file.files if key not in ("facts", "node")]
                 found = {key: torch.from_numpy(file[key]) for key in plain}
-                clean, added, server_round, node = file["facts"].tolist()
+                clean, added, server_round, node, *biases = file["facts"].tolist()
+                biases = biases or [math.nan, math.nan]  # files of earlier versions have none
                 node = str(file["node"]) if "node" in file.files else node
             return cls(
                 x=found["x"],
@@ -104,6 +111,8 @@ class Truth:
                 added=added,
                 round=int(server_round),
                 node=int(node),
+                clean_biases=biases[0],
+                added_biases=biases[1],
                 attributes=_below(ATTRIBUTE, found),
                 secrets=_below(SECRET, found),
             )

@@ -9,6 +9,7 @@ the work has failed: one message, and code 3.
 Signals are for the child. It is a process group of its own, so that a Ctrl-C reaches it once.
 """
 
+import ctypes
 import os
 import signal
 import sys
@@ -23,6 +24,7 @@ from fedpriv.simulations.federation import last_words
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 HANDLED = (*FORWARDED, signal.SIGTSTP)
+DEATH = 1  # PR_SET_PDEATHSIG
 ENDED = (
     "The work was ended from outside fedpriv ({how}): by the system, by code of your own, or by "
     "Ray, whose store may have died during a large message. There is no result. What was done "
@@ -43,6 +45,8 @@ def supervised(work: Callable[[], None]) -> NoReturn:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
         os.close(told)
         os.close(held)
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(DEATH, signal.SIGKILL)
         threading.Thread(target=end_with_parent, args=(lifeline,), daemon=True).start()
         last_words.leave_to_parent()
         code = decided(work)
@@ -76,7 +80,10 @@ def decided(work: Callable[[], None]) -> int:
 
 
 def end_with_parent(lifeline: int) -> None:
-    """Wait until the parent is gone, however it went; then end at once, as if killed with it."""
+    """Wait until the parent is gone, however it went; then end at once, as if killed with it.
+
+    Linux does that by itself, and at once (DEATH), but for a parent that was gone before.
+    """
     os.read(lifeline, 1)
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -61,6 +61,10 @@ class ActorBackend(RayBackend):
         for actor in self._alive:
             self._idle.put(actor)
 
+    def wait(self) -> None:
+        """Until the first actor is ready to be asked."""
+        first_ready([actor.__ray_ready__.remote() for actor in self._alive])
+
     def process_message(self, message: Message, context: Context) -> tuple[Message, Context]:
         partition = str(context.node_config["partition-id"])
         actor = self._idle.get()

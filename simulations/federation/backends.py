@@ -1,23 +1,24 @@
 """Where virtual clients run: in this process, or as Ray actors through Flower's own backend."""
 
-import copy
 import os
 import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from flwr.app import Context, Message, RecordDict
+from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from torch import nn
 
 from fedpriv.flower import Backend
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import model_of, training_samples
+from fedpriv.simulations.federation.ray_start import start_seconds
 from fedpriv.strategies.catalogue import row_of
 
 TRIES = 4  # measured steps; the first one pays for allocations
-RAY_START = 40.0  # seconds until Ray's first round has ended, which a plain loop does not need
+NEVER = 3.0  # saved seconds for which no Ray pays, so that nobody asks what its start costs
+BACKEND = "federation.backend"
 
 
 class InlineBackend(Backend):
@@ -44,7 +45,8 @@ class InlineBackend(Backend):
         assert self.app is not None
         content = RecordDict(dict(message.content))  # copy.copy would share its entries
         for key, record in message.content.config_records.items():
-            content[key] = copy.deepcopy(record)
+            values = {k: [*v] if isinstance(v, list) else v for k, v in record.items()}
+            content[key] = ConfigRecord(values, keep_input=False)
         own = Message(content, metadata=message.metadata)  # type: ignore[call-overload]
         return self.app(own, context), context
 
@@ -75,7 +77,14 @@ def chosen(scenario: Scenario, ray_address: str | None) -> tuple[str, str]:
     """The backend's name, and why it is that one."""
     federation = scenario.federation
     if federation.backend != "auto":
-        return federation.backend, "the scenario says so"
+        return federation.backend, f"{BACKEND} says so"
+    name, why = by_itself(scenario, ray_address)
+    return name, f"{BACKEND} is 'auto', and {why}"
+
+
+def by_itself(scenario: Scenario, ray_address: str | None) -> tuple[str, str]:
+    """What `auto` means: Ray where it saves more time than its start costs on this machine."""
+    federation = scenario.federation
     if row_of(scenario).one_at_a_time:
         return "inline", f"{federation.strategy} has one client at a time"
     if ray_address:
@@ -85,6 +94,8 @@ def chosen(scenario: Scenario, ray_address: str | None) -> tuple[str, str]:
     workers = int((os.cpu_count() or 1) / federation.cpus_per_client)
     seconds = work_seconds(scenario)
     saved = seconds * (1 - 1 / max(1, workers))
-    if saved > RAY_START:
-        return "ray", f"{workers} workers save about {saved:.0f} s"
-    return "inline", f"about {seconds:.0f} s of training would not pay for Ray's start"
+    if saved < NEVER:
+        return "inline", f"about {seconds:.0f} s of training would not pay for Ray's start"
+    start, known = start_seconds()
+    what = f"{workers} workers save about {saved:.0f} s; Ray's start takes about {start:.0f} s"
+    return "ray" if saved > start else "inline", f"{what}, {known}"

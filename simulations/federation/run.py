@@ -2,6 +2,7 @@
 
 import logging
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import class_table
 from fedpriv.simulations.federation.backends import InlineBackend, chosen
-from fedpriv.simulations.federation.cluster import cluster
+from fedpriv.simulations.federation.cluster import cluster, is_running
 from fedpriv.simulations.federation.contexts import (
     RUN_ID,
     SEEDED,
@@ -31,6 +32,7 @@ from fedpriv.simulations.federation.contexts import (
 from fedpriv.simulations.federation.exposure import Starts
 from fedpriv.simulations.federation.grid import SimulationGrid
 from fedpriv.simulations.federation.progress import Show
+from fedpriv.simulations.federation.ray_start import remember
 from fedpriv.state import State
 from fedpriv.strategies.app import RANDOMNESS, server_app
 from fedpriv.strategies.rounds import Record
@@ -52,11 +54,15 @@ def backend_of(
         inline.build(lambda: app)
         yield inline, why
         return
+    begun, was_running = time.monotonic(), is_running()
     with cluster(ray_address, insecure=insecure_ray):
         from fedpriv.simulations.federation.actors import ActorBackend  # which imports Ray
 
         actors = ActorBackend(scenario)
         actors.build()
+        if ray_address is None and not was_running:
+            actors.wait()
+            remember(time.monotonic() - begun)
         yield actors, why
 
 

@@ -181,6 +181,8 @@ def facts_of(claim: Claim, truth: Truth) -> Row:
     if truth.clean == truth.clean:  # not nan
         found |= {"clean-norm": truth.clean, "added-norm": truth.added}
         found["m"] = ppc(truth.clean, truth.added)
+        if truth.clean_biases == truth.clean_biases:
+            found["m-biases"] = ppc(truth.clean_biases, truth.added_biases)
     return found
 
 

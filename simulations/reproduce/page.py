@@ -77,11 +77,12 @@ def tested(experiment: Experiment, rows: Sequence[Row]) -> str:
     """Data, model, n, seeds and minutes in words."""
     seeds = sorted({int(row["seed"]) for row in rows})
     counts = sorted({int(row["n"]) for row in rows if row.get("n")})
-    samples = [f"n {counts[0]}" if len(counts) == 1 else f"n {counts[0]} to {counts[-1]}"] * bool(
-        counts
-    )
+    samples = []
+    if counts:
+        samples.append(f"n {' to '.join(dict.fromkeys(map(str, (counts[0], counts[-1]))))}")
     tests = sorted({int(row["tests"]) for row in rows if row.get("tests")})
-    samples += [f"{tests[-1]} test samples"] * bool(tests)
+    if tests:
+        samples.append(f"{tests[-1]} test samples")
     minutes = sum(float(row.get("minutes", 0)) for row in rows)
     parts = [experiment.about or experiment.scenario, *samples]
     return "; ".join([*parts, f"seeds {', '.join(map(str, seeds))}", f"{minutes:.0f} min"])

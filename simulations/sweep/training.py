@@ -113,7 +113,10 @@ def perturbation(rows: Sequence[Row]) -> Result:
     clean, added = (
         statistics.fmean(float(row[key]) for row in rows) for key in ("clean-norm", "added-norm")
     )
-    return {"clean-norm": clean, "added-norm": added, "m": ppc(clean, added)}
+    found: Result = {"clean-norm": clean, "added-norm": added, "m": ppc(clean, added)}
+    if all("m-biases" in row for row in rows):
+        found["m-biases"] = statistics.fmean(float(row["m-biases"]) for row in rows)
+    return found
 
 
 def figures(rows: Sequence[Row], metrics: Sequence[str] = ()) -> Result:

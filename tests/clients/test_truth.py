@@ -46,6 +46,9 @@ def test_the_added_norm_is_that_of_the_noise(tiny, tmp_path, scale):
     truth = Truth.load(tmp_path / "1-1.npz")
     count = sum(value.numel() for value in received.values())
     assert truth.added == pytest.approx(0.5 * scale * count**0.5, rel=0.05)
+    biases = sum(value.numel() for key, value in received.items() if key.endswith("bias"))
+    assert truth.added_biases == pytest.approx(0.5 * scale * biases**0.5, rel=0.5)
+    assert 0 < truth.clean_biases < truth.clean
     asked(tiny, tmp_path / "clean")
     assert truth.clean == pytest.approx(Truth.load(tmp_path / "clean" / "1-1.npz").clean)
 

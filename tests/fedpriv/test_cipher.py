@@ -19,16 +19,17 @@ def test_noise_follows_its_law(kind, law, machine):
     assert stats.kstest(found, law).pvalue > 1e-3
 
 
-def test_values_of_a_column_are_independent():
+@pytest.mark.parametrize("half", [POINTS - 1, POINTS])
+def test_values_of_a_column_are_independent(half):
     """Neither they nor their squares go together; the points that they share would show."""
     n = 100_000
-    rows = np.empty((2, POINTS - 1, n))
+    rows = np.empty((2, half, n))
     gaussians(CipherDraws(KEY).doubles(2 * POINTS * n).reshape(2, POINTS, n), rows)
-    rows = rows.reshape(WIDTH, n)
+    rows = rows.reshape(2 * half, n)
     for values in (rows, rows**2, np.abs(rows)):
-        off = np.corrcoef(values) - np.eye(WIDTH)
+        off = np.corrcoef(values) - np.eye(2 * half)
         assert np.abs(off).max() < 5 / n**0.5
-    assert stats.kstest((rows**2).sum(0), stats.chi2(WIDTH).cdf).pvalue > 1e-3
+    assert stats.kstest((rows**2).sum(0), stats.chi2(2 * half).cdf).pvalue > 1e-3
 
 
 def test_a_column_is_a_reflection_of_box_and_mullers_points():
@@ -51,13 +52,19 @@ def test_noise_of_any_shape_comes_and_never_twice(shape):
     assert torch.equal(one, CipherDraws(KEY).normal(shape))
 
 
-def test_a_sum_is_rounded_once_and_takes_the_same_noise():
+@pytest.mark.parametrize("double", [True, False])
+def test_a_sum_is_rounded_once_and_takes_the_same_noise(double):
     sizes = [(5, 3), (0,), (WIDTH * AT_ONCE,), (), (7,)]
     values = [torch.full(size, 1e-3) for size in sizes]
     values[0] = torch.full((3, 5), 1e-3).T  # not contiguous
     values.append(torch.full((4,), 1e-3, dtype=torch.float64))
     values.append(torch.full((4,), 1e-3, dtype=torch.bfloat16))
-    noise = CipherDraws(KEY).normal((sum(value.numel() for value in values),)) * 0.5
+    if not double:
+        values = [value for value in values if value.dtype != torch.float64]
+    count, half = sum(value.numel() for value in values), POINTS - double
+    noise = torch.from_numpy(
+        np.concatenate([block.copy() for block in CipherDraws(KEY).blocks(count, 0.5, half)])
+    )
     parts = noise.split([value.numel() for value in values])
     wanted = [
         (part + value.double().flatten()).to(value.dtype).view(value.shape)
@@ -107,12 +114,12 @@ def test_noise_cannot_be_told_by_its_last_bits():
     assert could_be_a_point(x, y) < 0.03
 
 
-def small_world(draw, points, bits, n):
+def small_world(draw, points, bits, n, released):
     """Noise from uniform numbers of few bits; one point alone is not mixed."""
     u = 1 + draw.integers(0, 2**bits, (2, points, n)) * 2.0**-bits
     if points == 1:
         return np.concatenate(box_muller(*u))
-    found = np.empty((2, points - 1, n))
+    found = np.empty((2, released, n))
     gaussians(u, found)
     return found.reshape(-1, n)
 
@@ -130,16 +137,19 @@ def meetings(a, b):
     return int((np.searchsorted(b, a, "right") - np.searchsorted(b, a, "left")).sum())
 
 
-@pytest.mark.parametrize(("points", "n"), [(1, 2**12), (3, 2**17)])
-def test_enough_ways_lead_to_every_value(points, n):
-    """The counting argument of `gaussians`, where it can be tried: 6 bits, a grid of 1/16.
+@pytest.mark.parametrize(
+    ("points", "released", "grid", "n"),
+    [(1, 1, 2.0**-4, 2**12), (3, 2, 2.0**-4, 2**17), (3, 3, 2.0**-2, 2**17)],
+)
+def test_enough_ways_lead_to_every_value(points, released, grid, n):
+    """The counting argument of `gaussians`, where it can be tried: 6 bits, a grid of 1/16 or 1/4.
 
-    Two points of three are released: 36 bits for about 24 bits of result. If values had holes, two
-    releases of the same sum would meet more often than two of sums that differ by one cell. Those
-    of plain points do: 12 bits for 12.
+    Two points of three on the fine grid, or all on the coarse one, have about 24 bits, from 36. If
+    values had holes, two releases of the same sum would meet more often than two of sums that
+    differ by one cell. Those of plain points do: 12 bits for 12.
     """
-    draw, grid = np.random.default_rng(8), 2.0**-4
-    one, other, third = (small_world(draw, points, 6, n) for _ in range(3))
+    draw = np.random.default_rng(8)
+    one, other, third = (small_world(draw, points, 6, n, released) for _ in range(3))
     same = meetings(cells(one, grid, 0), cells(other, grid, 0))
     moved = meetings(cells(one, grid, 0), cells(third, grid, 1))
     assert same > 500

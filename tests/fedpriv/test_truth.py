@@ -25,6 +25,16 @@ def test_an_update_s_file_holds_four_arrays_and_the_facts(tmp_path):
     assert back.name == path.stem == "2-7" and not back.attributes and not back.secrets
 
 
+def test_norms_of_biases_come_back_and_older_files_have_none(tmp_path):
+    path = truth_of(clean_biases=0.3, added_biases=0.2).save(tmp_path)
+    back = Truth.load(path)
+    assert (back.clean_biases, back.added_biases) == (0.3, 0.2)
+    with np.load(path) as file:
+        older = {**file, "facts": file["facts"][:4]}
+    np.savez(path, **older)
+    assert Truth.load(path).clean == 1.0 and math.isnan(Truth.load(path).clean_biases)
+
+
 def test_codes_come_back_with_attributes_and_secrets_and_samples_once(tmp_path):
     x = torch.rand(4, 5)
     more = {"attributes": {"sex": torch.tensor([0, 1, 1, 0])}, "secrets": {"mask": torch.ones(6)}}

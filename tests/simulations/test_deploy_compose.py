@@ -34,6 +34,16 @@ def test_every_profile_is_a_federation_of_three_clients(profile):
     assert sum("fedpriv.clients.protection.template" in command for command in commands) == 3
 
 
+def test_each_gpu_client_reserves_the_gpu_that_was_named_for_it():
+    tables = yaml.safe_load(FILE.read_text())["services"]
+    for number in range(3):
+        reserved = tables[f"gpu-client-{number}"]["deploy"]["resources"]["reservations"]
+        [device] = reserved["devices"]
+        assert device["capabilities"] == ["gpu"] and "count" not in device
+        assert interpolated(device["device_ids"][0], {f"GPU_{number}": "7"}, "gpu") == "7"
+        assert interpolated(device["device_ids"][0], {}, "gpu") == "0"  # all share one
+
+
 def test_security_is_the_default():
     services = {service.name: service for service in read_compose(FILE, {})}
     assert "--enable-supernode-auth" in services["superlink"].command

@@ -186,7 +186,24 @@ def test_the_backend_is_chosen_for_a_reason(tiny):
     assert "not pay" in backend()[1]
     assert backend("localhost:1")[0] == "ray"
     assert backend("localhost:1", strategy="round-robin")[0] == "inline"
-    assert backend(backend="ray") == ("ray", "the scenario says so")
+    assert backend(backend="ray") == ("ray", "federation.backend says so")
+
+
+def test_auto_compares_what_ray_saves_with_what_its_start_takes_here(tiny, tmp_path, monkeypatch):
+    from fedpriv.simulations.federation import backends, ray_start
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(backends, "work_seconds", lambda scenario: 40.0)
+    monkeypatch.setattr(backends.os, "cpu_count", lambda: 2)  # which save half of it
+    auto = changed(tiny, federation={"backend": "auto"})
+    for took, name in ((12.0, "ray"), (90.0, "inline"), (91.0, "inline")):
+        ray_start.remember(took)
+        found, why = chosen(auto, None)
+        assert found == name and "federation.backend" in why and "start" in why
+    assert ray_start.remembered() == [12.0, 90.0, 91.0]
+    assert ray_start.start_seconds()[0] == 90.0
+    ray_start.place().write_text("not a list")  # damaged: nothing is remembered
+    assert ray_start.start_seconds(lambda: 2.0)[0] == 2.0 * ray_start.IMPORTS
 
 
 def test_a_terminal_gets_a_bar(tiny, tmp_path):

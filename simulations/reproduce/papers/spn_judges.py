@@ -88,6 +88,8 @@ def best(batch: int, informed: bool = False) -> Judge:
     """By CAP, SPN is above noise and both kinds of PPDL against all three attacks."""
 
     def judge(rows: Sequence[Row]) -> Finding:
+        if not any(row["batch"] == batch for row in rows):
+            return Finding("not done", f"the small profile has no batch of {batch}")
         answers, told = [], []
         for kind, column in KINDS.items():
             caps = {

@@ -1,0 +1,74 @@
+"""SPN's experiments: systems, gradients, and the judges of CAP and of who knows."""
+
+import pytest
+import torch
+from torch.nn.functional import conv2d
+
+from fedpriv.rng import generator
+from fedpriv.simulations.reproduce.papers.spn_judges import best, cap_of, hidden
+from fedpriv.simulations.reproduce.papers.spn_systems import (
+    KINDS,
+    conv_matrix,
+    guaranteed,
+    measured,
+    obeyed,
+)
+
+
+def test_a_convolution_is_a_matrix():
+    draw = generator(0, "convolution")
+    sent, x = torch.randn(4, 1, 6, 6, generator=draw), torch.rand(1, 1, 6, 6, generator=draw)
+    weight = torch.zeros(4, 1, 3, 3, requires_grad=True)
+    loss = (conv2d(x, weight, padding=1)[0] * sent[:, 0]).sum()
+    (expected,) = torch.autograd.grad(loss, weight)
+    assert (conv_matrix(sent) @ x.flatten()).tolist() == pytest.approx(
+        expected.flatten().tolist(), abs=1e-5
+    )
+
+
+def test_the_bound_holds_and_is_no_guarantee_beyond():
+    rows = [
+        {**measured(kind, make, seed), "seed": seed}
+        for kind, make in KINDS.items()
+        for seed in (1,)
+    ]
+    assert obeyed(rows).verdict == "reproduced"
+    assert guaranteed(rows).verdict == "refuted"
+    assert obeyed([{**rows[0], "broken": 1}]).verdict == "refuted"
+
+
+def cap_rows(spn_distance, spn_informed):
+    """Three seeds of two values each; the informed attack is nearer."""
+    rows = []
+    for seed in (1, 2, 3):
+        for name in ("none", "noise", "ppdl-5", "ppdl-30", "dp", "spn"):
+            for value in (0.1, 0.5):
+                for attack in ("dlg", "aware"):
+                    far = 0.5 if name != "spn" else spn_distance
+                    near = far if name != "spn" else spn_informed
+                    found = (far if attack == "dlg" else near) + 0.001 * seed * (name == "spn")
+                    columns = ("relative-error", "membership", "tracing")
+                    rows.append(
+                        {"seed": seed, "defence": name, "value": value, "batch": 8}
+                        | {"attack": attack, "accuracy": 0.4, **dict.fromkeys(columns, found)}
+                    )
+    return rows
+
+
+def test_cap_is_the_mean_of_accuracy_times_distance():
+    rows = cap_rows(0.9, 0.2)
+    assert cap_of(rows, "spn", 8, "relative-error", informed=False)[1] == pytest.approx(0.4 * 0.901)
+    assert cap_of(rows, "spn", 8, "relative-error", informed=True)[1] == pytest.approx(0.4 * 0.201)
+    assert best(8)(rows).verdict == "reproduced"
+    assert best(8, informed=True)(rows).verdict == "refuted"
+
+
+@pytest.mark.parametrize(("seen", "verdict"), [(17.0, "refuted"), (5.0, "reproduced")])
+def test_who_knows_is_compared_with_a_blind_guess(seen, verdict):
+    rows = [
+        {"seed": seed, "defence": defence, "attack": attack, "batch": 4, "label-overlap": 1.0}
+        | {"psnr": seen + 0.1 * seed, "psnr-blind": 11.0}
+        for seed in (1, 2, 3)
+        for defence, attack in (("spn", "spn-aware"), ("spn", "dlg"), ("none", "dlg"))
+    ]
+    assert hidden(4)(rows).verdict == verdict
