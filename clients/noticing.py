@@ -114,6 +114,7 @@ class Eyes:
         self._count = 0
         self._depth = 0
         self._away = False
+        self._trained: set[bytes] = set()  # samples of the message that is being answered
         self._calls: list[Call] = []
         self._losses: list[Loss] = []
         self._stack = ExitStack()
@@ -136,6 +137,7 @@ class Eyes:
         self.current = notes = Notes()
         self._calls.clear()
         self._losses.clear()
+        self._trained.clear()
         try:
             with _LossMode(self):
                 yield notes
@@ -192,10 +194,12 @@ class Eyes:
         if loss.learns:
             self._losses.append(loss)
         elif self._calls and not self._calls[-1].learns and self._count < MOST_HELD:
-            x = self._calls.pop().x
-            if len(x) == len(loss.target):
-                self.held.append((x.cpu(), loss.target.cpu()))
-                self._count += len(x)
+            x, y = self._calls.pop().x.cpu(), loss.target.cpu()
+            if len(x) == len(y):
+                fresh = [i for i, one in enumerate(x) if one.numpy().tobytes() not in self._trained]
+                if fresh:  # a client may evaluate what it trained on, too
+                    self.held.append((x[fresh], y[fresh]))
+                    self._count += len(fresh)
 
     def _stepping(self, optimizer: Optimizer, arguments: Any, named: Any) -> None:
         """Measure the gradients of a message's first step."""
@@ -239,6 +243,7 @@ class Eyes:
         notes.dropout = max([notes.dropout, *dropout_of(first)])
         x = torch.cat([one.x for one in same]).cpu()
         notes.x.append(x)
+        self._trained |= {one.numpy().tobytes() for one in x}
         notes.losses |= {loss.name for loss in losses}
         notes.scaled |= {loss.scaled for loss in losses if loss.scaled}
         notes.outputs |= {loss.outputs for loss in losses}

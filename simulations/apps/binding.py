@@ -9,6 +9,7 @@ from fedpriv.evidence.claims import Public
 from fedpriv.evidence.naming import fitted_to
 from fedpriv.evidence.observation import Observation, check_finite
 from fedpriv.simulations.apps.adapting import adapted
+from fedpriv.simulations.apps.source import Source
 from fedpriv.simulations.apps.support import NotSupported
 from fedpriv.simulations.apps.suspects import evaluated
 from fedpriv.simulations.apps.updates import sums_of
@@ -36,6 +37,17 @@ def usable(watched: Watched, clients: int) -> tuple[list[Observation], list[str]
     if bent := sorted(text for text in notes.scaled if not text.startswith("reduction")):
         reasons.append(f"attacks took its loss for the plain mean, and it has {' and '.join(bent)}")
     return [in_types_of(fitted_to(one, model), model).on(model) for one in good], reasons
+
+
+def named_model(watched: Watched, source: Source) -> str:
+    """`pkg.module:Net` of a model that attacks take as the app has it; nothing for others."""
+    notes = next((one for one in watched.notes if one.chain), None)
+    if notes is None or len(notes.chain) != 1 or watched.target is not None:
+        return ""
+    kind = type(notes.chain[0][0])
+    own = kind.__module__.partition(".")[0] in source.modules and "<" not in kind.__qualname__
+    plain = watched.losses <= {"cross-entropy", "nll"}
+    return f"{kind.__module__}:{kind.__qualname__}" if own and plain else ""
 
 
 def finite(seen: Observation) -> bool:

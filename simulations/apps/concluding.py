@@ -76,6 +76,7 @@ def verdict_on(
     minutes: tuple[float, float],
     epsilon: dict[str, Any] | None,
     command: str,
+    model: str,
 ) -> dict[str, Any]:
     """The verdict, written to `verdict.json`."""
     found = decided((), tried.rows)
@@ -116,7 +117,7 @@ def verdict_on(
         "largest-epsilon": None,
         "epsilon-curve": [],
         "advice": "",
-        "next": next_for(word, command, minutes[0], folder),
+        "next": next_for(word, command, folder, model),
         "missing": tried.failed,
         "work": {"units": 0, "full": 0, "unit-seconds": None, "workers": 1},
         "minutes": {"given": minutes[0], "used": round(minutes[1], 2)},
@@ -131,8 +132,8 @@ def verdict_on(
     return verdict
 
 
-def next_for(word: Word, command: str, given: float, folder: RunFolder) -> dict[str, str]:
-    """What to do after the verdict."""
+def next_for(word: Word, command: str, folder: RunFolder, model: str) -> dict[str, str]:
+    """What to do after the verdict; `model` is where the app's folder has it, if it does."""
     if word == "leaks":
         what = (
             "More local steps, larger batches, secure aggregation or noise make updates say less. "
@@ -142,9 +143,13 @@ def next_for(word: Word, command: str, given: float, folder: RunFolder) -> dict[
     if word == "holds":
         what = "Print it and sign it. Audit again when the app or its data change:"
         return {"what": what, "command": shlex.join(["fedpriv", "report", str(folder.path)])}
-    what = "See what stands in the way, on a client that the attacker planted itself:"
     where = str(folder.observations)
-    return {"what": what, "command": shlex.join(["fedpriv", "preflight", where, "--control"])}
+    if not model:
+        what = "See what the server knows of the training, and what it does not:"
+        return {"what": what, "command": shlex.join(["fedpriv", "facts", where])}
+    what = "In the app's folder, see what an attack gets from a client that the attacker planted:"
+    again = ["fedpriv", "preflight", where, "--model", model, "--control"]
+    return {"what": what, "command": shlex.join(again)}
 
 
 def start(folder: RunFolder, name: str, clients: int, rounds: Sequence[dict[str, Any]]) -> None:

@@ -125,5 +125,7 @@ def handed(
     outcome = next((one for one in decided((), found.rows) if one.claim == "sample"), None)
     if outcome is None:
         return Handed(why="nothing was scored")
+    if outcome.blind is None and outcome.word == "holds":
+        return Handed(why="there is no blind guess to compare with: nothing was only evaluated")
     named = replace(outcome, attack=f"{outcome.attack}, single steps")
     return Handed(named, max(slots_of(seen) for seen, _ in steps))

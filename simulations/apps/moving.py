@@ -1,4 +1,4 @@
-"""Modules of Flower that apps still import by the names they had before they were moved."""
+"""Names of Flower that apps still import from where they were before they were moved."""
 
 import importlib
 import importlib.util
@@ -6,18 +6,21 @@ import sys
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 
-MOVED: Mapping[str, Sequence[str]] = {
+MOVED: Mapping[str, Sequence[str]] = {  # an older module, and where its names are now
     "flwr.client.typing": ("flwr.compat.client.typing", "flwr.clientapp.typing"),
+    "flwr.common.typing": ("flwr.app.user_config", "flwr.app.typing"),
 }
 
 
 def serve_moved(moved: Mapping[str, Sequence[str]] = MOVED) -> None:
-    """From now on in this process, old names find what the new modules hold."""
+    """From now on in this process, older modules have the names that they lost."""
     for old, places in moved.items():
-        if importlib.util.find_spec(old) is not None:
-            continue
-        found = ModuleType(old, f"What {' and '.join(places)} hold, by an older name.")
+        here = importlib.util.find_spec(old) is not None
+        found = importlib.import_module(old) if here else ModuleType(old)
         for place in places:
-            held = vars(importlib.import_module(place))
-            vars(found).update({k: v for k, v in held.items() if not k.startswith("__")})
+            if importlib.util.find_spec(place) is None:
+                continue
+            for name, value in vars(importlib.import_module(place)).items():
+                if not name.startswith("__") and not hasattr(found, name):
+                    setattr(found, name, value)
         sys.modules[old] = found

@@ -16,7 +16,7 @@ from fedpriv.files import write_text
 from fedpriv.report.page import write_report
 from fedpriv.runfolder import RunFolder
 from fedpriv.simulations.apps.attempts import BEHIND, Tried, tried
-from fedpriv.simulations.apps.binding import last_model, public_of, usable
+from fedpriv.simulations.apps.binding import last_model, named_model, public_of, usable
 from fedpriv.simulations.apps.concluding import start, verdict_on
 from fedpriv.simulations.apps.handing import handed
 from fedpriv.simulations.apps.launching import ERROR, Job
@@ -114,6 +114,7 @@ def judge(job: Job) -> dict[str, Any]:
         minutes=(job.minutes, (time.monotonic() - started) / 60),
         epsilon=epsilon_of(watched, private, source, folder),
         command=shlex.join(["fedpriv", "audit", "--app", job.app]),
+        model=named_model(watched, source),
     )
     write_report([folder.path])
     return verdict

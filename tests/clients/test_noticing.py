@@ -43,6 +43,18 @@ def test_optimiser_steps_batches_loss_and_mode_are_noted():
     assert torch.equal(torch.cat(notes.y), torch.cat([y for _, y in batches()]))
 
 
+def test_only_samples_that_were_not_trained_on_are_held():
+    net = network()
+    (x, y), (other, labels), _ = batches()
+    with Eyes() as eyes, eyes.noting():
+        trained(net, [(x, y)], torch.optim.SGD(net.parameters(), 0.1))
+        with torch.no_grad():
+            for part in (x, other):
+                functional.cross_entropy(net(part), labels)
+    assert [len(held) for held, _ in eyes.held] == [4]
+    assert torch.equal(eyes.held[0][0], other)
+
+
 def test_training_is_the_same_with_and_without_eyes():
     weights = []
     for watched in (False, True):
