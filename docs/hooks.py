@@ -35,6 +35,7 @@ KIND = r"(?:eq\.|alg\.|sect\.|fig\.|tables?|theorem)"
 PLACE = rf"{KIND}\s+{NUMBER}(?:(?:\s?[-–,]\s?| and ){NUMBER})*"
 REFERENCE = re.compile(rf"\b({'|'.join(PAPERS)})\s+({PLACE}(?:[,;]\s+{PLACE})*)")
 MEASURED = re.compile(r"<!-- measured: ([a-z0-9-]+) -->")
+PAPER = re.compile(r"<!-- paper: ([A-Z]+) -->")
 TERMS = "<!-- terms -->"
 
 
@@ -56,7 +57,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 def on_page_markdown(markdown: str, config: Any, **_: Any) -> str:
     """`<!-- measured: name -->` becomes the table docs/measured/name.csv, `<!-- terms -->` the keys
-    of terms.toml.
+    of terms.toml, `<!-- paper: RAN -->` what was tested of a paper.
     """
     if TERMS in markdown:
         markdown = markdown.replace(TERMS, keys_of_terms())
@@ -69,7 +70,21 @@ def on_page_markdown(markdown: str, config: Any, **_: Any) -> str:
             head, *rows = csv.reader(file)
         return table(head, rows)
 
-    return MEASURED.sub(found, markdown)
+    def tested(match: re.Match[str]) -> str:
+        return tested_of(match[1], Path(config.docs_dir) / "measured")
+
+    return PAPER.sub(tested, MEASURED.sub(found, markdown))
+
+
+def tested_of(name: str, folder: Path) -> str:
+    """The rows of papers.md about one paper that an experiment stands behind."""
+    from fedpriv.simulations.reproduce.catalogue import PAPERS as TESTED
+    from fedpriv.simulations.reproduce.page import HEAD, cells
+
+    (paper,) = [one for one in TESTED if one.name == name]
+    rows = [cells(paper, item, folder) for item in paper.items]
+    done = [row for row in rows if not row[4].startswith("not done")]
+    return table(HEAD, done) if done else "*Not measured yet.*"
 
 
 def keys_of_terms() -> str:

@@ -1,9 +1,10 @@
-"""The picture of pareto.csv: a panel for each data set, a colour for each kind of defence."""
+"""The picture of pareto.csv: a panel for runs on the same samples, a colour for each defence."""
 
 import math
+import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import matplotlib
 
@@ -18,7 +19,7 @@ class Point(Protocol):
     """One run: what it learned, and how wrong its strongest attacker stays."""
 
     @property
-    def data(self) -> str: ...
+    def group(self) -> str: ...
     @property
     def way(self) -> str: ...
     @property
@@ -30,16 +31,29 @@ class Point(Protocol):
     @property
     def mse(self) -> float: ...
     @property
+    def accuracy_error(self) -> float: ...
+    @property
+    def mse_low(self) -> float | None: ...
+    @property
+    def mse_high(self) -> float | None: ...
+    @property
+    def mse_blind(self) -> float | None: ...
+    @property
     def front(self) -> bool: ...
 
 
-TINY = 1e-12
+LOWEST = 1e-4  # of the errors drawn, 40 dB: below it a picture is given away anyhow
 SHAPES = {"codes": "o", "columns": "s", "updates": "^"}
 
 
 def draw(points: Sequence[Point], path: Path) -> None:
-    """Accuracy to the right, the strongest attack's error upwards. The best have their names."""
-    names = list(dict.fromkeys(point.data for point in points))
+    """Accuracy to the right, the strongest attack's error upwards, 95 % intervals around both.
+
+    Only the best among runs on the same samples are joined. The dotted line is a blind guess: what
+    lies above it hides all that this attack could find. Errors below the lowest drawn are at the
+    bottom, marked "≤".
+    """
+    names = list(dict.fromkeys(point.group for point in points))
     columns = min(3, len(names))
     rows = math.ceil(len(names) / columns)
     figure, axes = plt.subplots(
@@ -53,34 +67,24 @@ def draw(points: Sequence[Point], path: Path) -> None:
     palette = matplotlib.colormaps["tab10" if len(kinds) <= 10 else "tab20"]
     colours = {kind: palette(number % palette.N) for number, kind in enumerate(kinds)}
     shown = {}
-    for axis, data in zip(axes.flat, names, strict=False):
-        same = [point for point in points if point.data == data]
+    for axis, group in zip(axes.flat, names, strict=False):
+        same = [point for point in points if point.group == group]
         front = sorted((p for p in same if p.front), key=lambda point: point.accuracy)
-        axis.plot([p.accuracy for p in front], [p.mse for p in front], color="0.7", zorder=1)
+        axis.plot(
+            [p.accuracy for p in front], [height(p.mse) for p in front], color="0.7", zorder=1
+        )
         for point in same:
-            shown[point.kind] = axis.scatter(
-                point.accuracy,
-                point.mse,
-                color=colours[point.kind],
-                marker=SHAPES[point.way],
-                zorder=2,
-            )
-        for point in front:
-            axis.annotate(
-                point.run.rpartition("/")[2],
-                (point.accuracy, point.mse),
-                xytext=(2, 5),
-                textcoords="offset points",
-                fontsize="x-small",
-                rotation=40,
-            )
-        errors = [point.mse for point in same]
-        scale = "log" if max(errors) > 10 * max(min(errors), TINY) else "linear"
-        axis.set(title=data, xlabel="accuracy", ylabel="median MSE of the best attack")
+            shown[point.kind] = drawn(axis, point, colours[point.kind])
+        blind = [point.mse_blind for point in same if point.mse_blind]
+        if blind:
+            axis.axhline(statistics.median(blind), color="0.4", linestyle=":", zorder=0)
+        errors = [height(point.mse) for point in same]
+        scale = "log" if max(errors) > 10 * min(errors) else "linear"
+        axis.set(title=group, xlabel="accuracy", ylabel="median MSE of the best attack")
         axis.set_yscale(scale)
         axis.xaxis.set_major_locator(MaxNLocator(5))
         axis.xaxis.set_major_formatter(PercentFormatter(1))
-        axis.margins(x=0.15, y=0.2)
+        axis.margins(x=0.2, y=0.2)
     for axis in list(axes.flat)[len(names) :]:
         axis.set_axis_off()
     figure.legend(
@@ -89,3 +93,36 @@ def draw(points: Sequence[Point], path: Path) -> None:
     with whole(path) as beside:
         figure.savefig(beside, format="png", dpi=120)
     plt.close(figure)
+
+
+def height(mse: float) -> float:
+    """Where an error is drawn."""
+    return max(mse, LOWEST)
+
+
+def drawn(axis: Any, point: Point, colour: Any) -> Any:
+    """A point with its intervals and its name, which stays within the frame."""
+    low, high = point.mse_low or point.mse, point.mse_high or point.mse
+    down, up = height(point.mse) - height(low), height(high) - height(point.mse)
+    made = axis.errorbar(
+        point.accuracy,
+        height(point.mse),
+        xerr=1.96 * point.accuracy_error,
+        yerr=[[max(down, 0)], [max(up, 0)]],
+        color=colour,
+        marker=SHAPES[point.way],
+        linestyle="none",
+        elinewidth=0.8,
+        zorder=2,
+    )
+    below = "≤ " if point.mse < LOWEST else ""
+    axis.annotate(
+        below + point.run.rpartition("/")[2],
+        (point.accuracy, height(point.mse)),
+        xytext=(3, 4),
+        textcoords="offset points",
+        fontsize="xx-small",
+        weight="bold" if point.front else "normal",
+        annotation_clip=True,
+    )
+    return made

@@ -1,27 +1,46 @@
-"""Which way of sharing leaks least for what it learns? Every run on one data set in one picture.
+"""Which way of sharing leaks least for what it learns? Every run on the same samples in one panel.
 
-Privacy is the median error of the strongest attack on a run, utility its accuracy. Codes and
-updates meet in the same units, squared differences of pixels in [0, 1], so that they stand beside
-each other. Runs and sweeps are read from their folders.
+Privacy is the median error of the strongest attack on a run, utility its accuracy for new samples
+that are shared like the others. Codes and updates meet in the same units, squared differences of
+pixels in [0, 1], so that they stand beside each other. Runs on other samples, or on more of them,
+are not compared. Runs and sweeps are read from their folders.
 """
 
+import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from fedpriv.clients.catalogue import plural
+from fedpriv.columns import BLIND
 from fedpriv.errors import BadFolder
+from fedpriv.metrics.intervals import bootstrap
 from fedpriv.metrics.tradeoff import pareto
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
+from fedpriv.scenario.built import dataset_of
 from fedpriv.scenario.sharing import sharing_of
 from fedpriv.sweepfolder import SweepFolder
 from fedpriv.tables import decisive, write_table
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+@dataclass(frozen=True)
+class Strongest:
+    """The attack with the lowest median error, its interval over samples, and a blind guess's."""
+
+    mse: float
+    attack: str
+    low: float | None = None
+    high: float | None = None
+    blind: float | None = None
+    n: int = 0
 
 
 @dataclass(frozen=True)
@@ -33,11 +52,21 @@ class Point:
     way: str  # what is shared: codes, columns or updates
     run: str
     plugins: str
-    accuracy: float
-    accuracy_shared: float  # of new samples that are shared like the others, noise included
+    accuracy: float  # of new samples that are shared like the others, noise and PCA included
+    accuracy_error: float
+    accuracy_clean: float  # of a party's own samples, whose codes need no noise
     mse: float
+    mse_low: float | None
+    mse_high: float | None
+    mse_blind: float | None
+    n: int
     attack: str
     front: bool = False
+
+    @property
+    def group(self) -> str:
+        """What it may be compared with."""
+        return self.data if self.samples is None else f"{self.data}, {self.samples} samples"
 
     @property
     def kind(self) -> str:
@@ -52,18 +81,29 @@ def errors_in(scores: "pd.DataFrame") -> "pd.Series":
     return from_psnr.fillna(scores["mse"]) if "mse" in scores else from_psnr
 
 
-def strongest(scores: "pd.DataFrame", by: Sequence[str] = ("attack",)) -> tuple[float, str] | None:
-    """The lowest median MSE of any attack, and which attack it is; an analysis is no attack."""
+def strongest(scores: "pd.DataFrame", by: Sequence[str] = ("attack",)) -> Strongest | None:
+    """The attack with the lowest median MSE; an analysis is no attack."""
     if scores.empty or not {"psnr", "mse"} & set(scores.columns):
         return None
     real = decisive(scores)
     real = real.assign(error=errors_in(real)).dropna(subset=["error"])
-    medians = real.groupby(list(by), sort=False)["error"].median()
-    if medians.empty:
+    groups = real.groupby(list(by), sort=False)
+    if not len(groups):
         return None
+    medians = groups["error"].median()
     key = medians.idxmin()
+    rows = groups.get_group(key if isinstance(key, tuple) else (key,))
     named = key if isinstance(key, tuple) else (key,)
-    return float(medians.min()), ", batch ".join(map(str, named))
+    low, high = bootstrap(rows["error"].to_numpy(), np.median)
+    blind = rows["mse" + BLIND].dropna() if "mse" + BLIND in rows else rows["error"][:0]
+    return Strongest(
+        float(medians.min()),
+        ", batch ".join(map(str, named)),
+        low,
+        high,
+        float(blind.median()) if len(blind) else None,
+        len(rows),
+    )
 
 
 def made(
@@ -71,15 +111,34 @@ def made(
     run: str,
     plugins: str,
     accuracies: tuple[float, float],
-    found: tuple[float, str] | None,
+    found: Strongest | None,
 ) -> list[Point]:
-    """The point of a run; none when nothing was attacked."""
+    """The point of a run; none when nothing was attacked. `accuracies` are as shared and clean."""
     if found is None:
         return []
     data = scenario.data
     row = sharing_of(scenario)
     way = "columns" if row.columns else plural(row.reply)
-    return [Point(data.name, data.limit, way, run, plugins, *accuracies, found[0], found[1])]
+    shared, clean = accuracies
+    error = math.sqrt(max(shared * (1 - shared), 0) / len(dataset_of(scenario).y_test))
+    return [
+        Point(
+            data=data.name,
+            samples=data.limit,
+            way=way,
+            run=run,
+            plugins=plugins,
+            accuracy=shared,
+            accuracy_error=error,
+            accuracy_clean=clean,
+            mse=found.mse,
+            mse_low=found.low,
+            mse_high=found.high,
+            mse_blind=found.blind,
+            n=found.n,
+            attack=found.attack,
+        )
+    ]
 
 
 def points_of_run(folder: RunFolder, name: str) -> list[Point]:
@@ -92,8 +151,8 @@ def points_of_run(folder: RunFolder, name: str) -> list[Point]:
 
 
 def accuracies_in(record: Mapping[str, float]) -> tuple[float, float]:
-    """On clean codes, as a party has that uses the classifier itself, and as shared."""
-    return record.get("train-accuracy-clean", record["accuracy"]), record["accuracy"]
+    """As shared, and on clean codes, as a party has that uses the classifier itself."""
+    return record["accuracy"], record.get("train-accuracy-clean", record["accuracy"])
 
 
 def points_of_sweep(folder: SweepFolder) -> list[Point]:
@@ -133,10 +192,10 @@ def _points(folder: Path) -> Iterator[Point]:
 
 
 def marked(points: Sequence[Point]) -> list[Point]:
-    """The same points, those on the front of their data set marked (RAN fig. 3)."""
+    """The same points, those on the front of the same samples marked (RAN fig. 3)."""
     found: list[Point] = []
-    for data in dict.fromkeys(point.data for point in points):
-        same = [point for point in points if point.data == data]
+    for group in dict.fromkeys(point.group for point in points):
+        same = [point for point in points if point.group == group]
         best = set(pareto([(point.accuracy, point.mse) for point in same]))
         found += [replace(point, front=i in best) for i, point in enumerate(same)]
     return found

@@ -71,7 +71,18 @@ class Cell:
 def cells_of(
     experiment: "Experiment", seeds: tuple[int, ...], folder: Path, profile: str
 ) -> Iterator[Cell]:
-    """The cells of an experiment in the order of their seeds; their runs lie in `folder`."""
+    """The cells of an experiment, variant by variant, so that each soon has all its seeds.
+
+    Their runs lie in `folder`.
+    """
+    every = list(_cells(experiment, seeds, folder, profile))
+    order = experiment.variants or tuple(dict.fromkeys(cell.variant for cell in every))
+    yield from sorted(every, key=lambda cell: order.index(cell.variant) if cell.variant else 0)
+
+
+def _cells(
+    experiment: "Experiment", seeds: tuple[int, ...], folder: Path, profile: str
+) -> Iterator[Cell]:
     chosen = read(experiment.scenario, experiment.settings, profile)
     for seed in seeds:
         scenario = seeded(chosen, seed)

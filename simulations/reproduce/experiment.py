@@ -12,6 +12,10 @@ Work = Literal["run", "sweep"] | Callable[[Cell], list[Row]]
 FEWEST = 3  # seeds; with fewer of them nothing is decided
 
 
+class Lacking(Exception):
+    """A judge has no rows of a setting that it compares."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """What a judge says of an experiment's rows: the result in words, with its interval."""
@@ -74,7 +78,11 @@ def concluded(item: Item, rows: Sequence[Row]) -> Finding:
         return Finding("not done", item.why_not)
     if not rows:
         return Finding("not done", item.why_not or "it has not been run yet")
-    found, seeds = item.judge(rows), {row["seed"] for row in rows}
+    seeds = {row["seed"] for row in rows}
+    try:
+        found = item.judge(rows)
+    except Lacking as error:
+        return Finding("not done", str(error))
     if len(seeds) < FEWEST and found.verdict in ("reproduced", "refuted"):
         told = f"{found.result}; {len(seeds)} of at least {FEWEST} seeds"
         return Finding("undecided", told, found.against)

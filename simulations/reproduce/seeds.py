@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from fedpriv.simulations.reproduce.experiment import Finding
+from fedpriv.simulations.reproduce.experiment import FEWEST, Finding, Lacking
 from fedpriv.tables import Row
 
 LEVEL = 0.95
@@ -20,7 +20,7 @@ BySeed = dict[int, float]
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over seeds and its 95 % interval by Student's t; one seed has no bounded interval."""
+    """A mean over seeds and its 95 % interval by Student's t; unbounded for too few seeds."""
 
     mean: float
     low: float
@@ -29,6 +29,10 @@ class Interval:
 
     def said(self, scale: float = 1.0, unit: str = "", digits: int = 1) -> str:
         """`+51.2 % (95 %: +30.0 to +72.4, 3 seeds)`."""
+        if math.isinf(self.low):
+            return (
+                f"{scale * self.mean:+.{digits}f}{unit} ({self.seeds} of at least {FEWEST} seeds)"
+            )
         mean, low, high = (f"{scale * x:+.{digits}f}" for x in (self.mean, self.low, self.high))
         return f"{mean}{unit} (95 %: {low} to {high}, {self.seeds} seeds)"
 
@@ -36,7 +40,9 @@ class Interval:
 def over(values: Mapping[int, float] | Sequence[float]) -> Interval:
     """The mean of one value a seed, and its interval."""
     numbers = np.array(list(values.values() if isinstance(values, Mapping) else values), float)
-    if len(numbers) < 2:
+    if not len(numbers):
+        raise Lacking("some of its cells have not been run yet")
+    if len(numbers) < FEWEST:
         return Interval(float(numbers.mean()), -math.inf, math.inf, len(numbers))
     half = stats.t.ppf((1 + LEVEL) / 2, len(numbers) - 1) * stats.sem(numbers)
     mean = float(numbers.mean())

@@ -23,8 +23,8 @@ pytestmark = pytest.mark.timeout(600)
 START = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from fedpriv.simulations.cli import main
-main()
+from fedpriv.simulations.cli import program
+program()
 """
 
 

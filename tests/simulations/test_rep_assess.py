@@ -16,6 +16,7 @@ from fedpriv.evidence.claims import Reconstruction
 from fedpriv.evidence.folder import load_folder
 from fedpriv.evidence.truth import Truth
 from fedpriv.metrics.faces import faces_like, grey, verifier
+from fedpriv.report.fronts import LOWEST, draw, height
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables, merged, read
 from fedpriv.scenario.sections import Attack
@@ -152,6 +153,16 @@ def test_the_front_is_marked_for_each_data_set(finished):
     a, b = points_in([finished[0]])
     better = replace(a, accuracy=2.0, mse=9.0)
     assert [point.front for point in marked([a, b, better])] == [False, False, True]
+    more = replace(better, samples=10**6)  # a run on more samples is compared with none of them
+    assert [point.front for point in marked([a, b, more])] == [a.front, b.front, True]
+    assert a.n > 0 and a.mse_low <= a.mse <= a.mse_high and a.mse_blind > 0
+
+
+def test_a_tiny_error_does_not_stretch_the_picture(finished, tmp_path):
+    a, b = points_in([finished[0]])
+    draw([replace(a, mse=1e-9), b], tmp_path / "p.png")
+    assert (tmp_path / "p.png").stat().st_size > 5000
+    assert height(1e-9) == LOWEST
 
 
 def test_the_strongest_attack_counts_and_an_analysis_does_not():
@@ -162,7 +173,9 @@ def test_the_strongest_attack_counts_and_an_analysis_does_not():
             {"attack": "mask-overlap rate=1.0", "by": "analysis", "mse": 0.01},
         ]
     )
-    assert strongest(rows) == (pytest.approx(0.1), "gan")
+    found = strongest(rows)
+    assert found is not None and (found.attack, found.n) == ("gan", 1)
+    assert found.mse == pytest.approx(0.1)
     assert strongest(pd.DataFrame()) is None
 
 

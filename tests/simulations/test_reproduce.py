@@ -122,6 +122,11 @@ def test_fewer_than_three_seeds_decide_nothing():
 def test_intervals_over_seeds_are_students():
     found = over([1.0, 2.0, 3.0])
     assert found.mean == 2 and found.low == pytest.approx(2 - 4.302653 / 3**0.5)
+    assert above(over([1.0, 1.1])) == "open" and "2 of at least 3 seeds" in over([1.0, 1.1]).said()
+    lacks = Item(
+        where="", claim="", experiment="e", judge=lambda rows: ruled((above(over({})),), "", "")
+    )
+    assert concluded(lacks, [{"seed": 1}]).verdict == "not done"
     assert above(found) == "open" and above(over([1.0, 1.1, 0.9])) == "yes"
     assert ruled(("yes", "open"), "", "").verdict == "undecided"
     assert ruled(("open", "no"), "", "").verdict == "refuted"

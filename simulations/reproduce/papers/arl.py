@@ -29,6 +29,16 @@ EXPERIMENTS = (
         "compared at 0.01; sizes and epochs were chosen by time. Seeds 101 to 103 were not looked "
         "at before; 104 and 105 are added where these are undecided.",
         spare=(104, 105),
+        variants=(
+            "conv2-0",
+            "conv2-0.01",
+            "conv1-0",
+            "conv1-0.01",
+            "fc-0",
+            "fc-0.01",
+            "conv2-0.001",
+            "conv2-0.1",
+        ),
     ),
 )
 
