@@ -16,6 +16,17 @@ Total = tuple[Tensor, Tensor]  # a parameter and the sum of its gradients
 Each = Callable[[slice], Tensor]  # the gradients (N, *shape) of some samples
 
 
+def clipping_factors(norms: Tensor, bound: float) -> Tensor:
+    """What brings gradients of these norms within the bound; 0 where single precision cannot.
+
+    A factor below the smallest normal number of single precision is rounded to a few bits, up to
+    twice as large. A server may send weights with which norms are that long.
+    """
+    factors = (bound / (norms + 1e-6)).clamp(max=1)
+    smallest = torch.finfo(torch.float32).tiny
+    return factors.where(norms.isfinite() & (factors >= smallest), 0)
+
+
 @dataclass(frozen=True)
 class Factors:
     """What the gradient of each sample is multiplied by; 0 for one that is not finite."""
@@ -24,7 +35,7 @@ class Factors:
 
     @classmethod
     def clipping(cls, norms: Tensor, bound: float) -> "Factors":
-        return cls((bound / (norms + 1e-6)).clamp(max=1).where(norms.isfinite(), 0))
+        return cls(clipping_factors(norms, bound))
 
     def total(self, each: Tensor, part: slice = slice(None)) -> Tensor:
         """The rows of a matrix (N, P) times their factors, added up."""

@@ -20,6 +20,7 @@ from opacus.grad_sample.functorch import ft_compute_per_sample_gradient
 from torch import Tensor, nn
 from torch.linalg import vector_norm
 
+from fedpriv.clients.protection.each import clipping_factors
 from fedpriv.errors import BadOption
 
 
@@ -106,7 +107,7 @@ class OneBackward(GradSampleModuleFastGradientClipping):  # type: ignore[misc]
     def clip(self, bound: float) -> None:
         """Leave the sum of clipped gradients in each parameter's `grad`."""
         norms = torch.stack([part.squares() for part in self.parts]).sum(0).sqrt()
-        factors = (bound / (norms + 1e-6)).clamp(max=1).where(norms.isfinite(), 0)
+        factors = clipping_factors(norms, bound)
         sums: dict[Tensor, Tensor] = {}
         for part in self.parts:
             for parameter, total in part.sums(factors).items():

@@ -124,7 +124,10 @@ def _knows(known: Architecture) -> bool:
     draw = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for p in model.parameters():
-            p.copy_(torch.randn(p.shape, generator=draw) * max(1, p[0].numel()) ** -0.5)
+            p.copy_(
+                torch.randn(p.shape, generator=draw)
+                * max(1, p.flatten(1).shape[1] if p.dim() > 1 else 1) ** -0.5
+            )
     x = torch.randn(2, *shape, generator=draw)
     trained = [p for p in model.parameters() if p.requires_grad]
 
@@ -143,7 +146,7 @@ def _knows(known: Architecture) -> bool:
         try:
             loss(engine, x).backward()
             engine.clip(bound)
-        except Unsupported:
+        except (Unsupported, RuntimeError, ValueError, IndexError):
             return False
     for place, p in enumerate(trained):
         wanted = sum(each[place] * bound / norm for each, norm in zip(alone, norms, strict=True))

@@ -35,9 +35,10 @@ LARGE = 64  # samples: an update of so many, or fewer, is attacked itself
 def tellable(scenario: Scenario) -> bool:
     """Whether a server that is told the first step sees more than one that sees the update."""
     training = scenario.training
-    samples = max(map(len, shares_of(scenario)))
+    sizes = [len(share) for share in shares_of(scenario)]
+    samples, fewest = max(sizes), min(sizes)
     drawn = training.steps_for(samples) * training.batch_size
-    once = training.local_epochs == 1 if training.local_steps is None else drawn <= samples
+    once = training.local_epochs == 1 if training.local_steps is None else drawn <= fewest
     apart = all(not hides(spec.name) or in_steps(spec.name) for spec in scenario.plugins)
     many = training.steps_for(samples) > 1 and min(drawn, samples) > LARGE
     return (

@@ -21,7 +21,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",  # in Rich's own markup [sweep] would be a style
 )
 
-LONG = ("run", "audit", "attack", "search", "sweep", "reproduce")  # they may start Ray
+LONG = ("run", "audit", "attack", "search", "sweep", "reproduce", "verify-dp")  # they may start Ray
 
 
 def _version(asked: bool) -> None:

@@ -7,13 +7,14 @@ from zlib import crc32
 
 import numpy as np
 
+from fedpriv.registry import FOREIGN
 from fedpriv.simulations.dp.worlds import World
 
 Release = Mapping[str, Any]  # arrays and figures by name
 Session = Callable[[World, int], Release]  # a world and the number of the round in
 DIFFERENCE = "difference of rounds: "
 BAD = "entries that are missing or not finite"
-FAILURES = (Exception,)  # somebody else's mechanism may raise anything
+FAILURES = FOREIGN  # somebody else's mechanism may raise anything
 
 
 class Mechanism(Protocol):

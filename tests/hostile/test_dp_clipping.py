@@ -9,6 +9,7 @@ from worlds import UPDATES
 from fedpriv.clients.catalogue import plugin_of
 from fedpriv.clients.job import make_job
 from fedpriv.clients.protection.ghost import ClippedLoss, OneBackward
+from fedpriv.clients.protection.per_sample import PerSample
 from fedpriv.scenario import from_tables, merged
 from fedpriv.scenario.built import first_state
 
@@ -64,3 +65,24 @@ def test_norms_of_sequences_do_not_cancel_out():
     for i in range(40):
         ClippedLoss(wrapped, 1.0)(wrapped(x[i : i + 1]), y[i : i + 1]).backward()
         assert torch.cat([p.grad.flatten() for p in model.parameters()]).norm() < 1 + 1e-5
+
+
+@pytest.mark.parametrize("wrapper", [OneBackward, PerSample])
+@pytest.mark.parametrize("last", [1e17, 1e19, 3e24, 1e25, 2e25, 1e30])
+def test_norms_beyond_single_precision_are_within_the_bound_or_left_out(wrapper, last):
+    """Every value is finite, but the norm of the middle layer is not, in single precision.
+
+    A factor that small was rounded up to the smallest number there is: lengths of up to 2.
+    """
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 8), nn.Linear(8, 3))
+    with torch.no_grad():
+        for layer, size in zip(model, (1e20, 1e-20, last), strict=True):
+            layer.weight.normal_().mul_(size)
+            layer.bias.zero_()
+    wrapped = wrapper(model)
+    wrapped.train()
+    x, y = torch.randn(20, 4), torch.randint(3, (20,))
+    for i in range(20):
+        ClippedLoss(wrapped, 1.0)(wrapped(x[i : i + 1]), y[i : i + 1]).backward()
+        assert torch.cat([p.grad.flatten() for p in model.parameters()]).double().norm() < 1 + 1e-5
