@@ -175,7 +175,8 @@ def row_of(found: Examination, true: Any) -> Row:
 def commit() -> str:
     """The commit of the code; it must have no changes but for what is measured here."""
     root = OUT.parents[2]
-    changed = ["git", "-C", str(root), "status", "--porcelain", "--", ".", f":!{OUT}"]
+    own = f":(exclude){OUT.relative_to(root)}"
+    changed = ["git", "-C", str(root), "status", "--porcelain", "--", ".", own]
     if subprocess.run(changed, check=True, capture_output=True).stdout:
         sys.exit("Commit your changes first: a row names the commit that it was measured on.")
     asked = ["git", "-C", str(root), "rev-parse", "--short", "HEAD"]

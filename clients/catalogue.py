@@ -35,6 +35,7 @@ class PluginRow(Entry[PrivacyPlugin]):
     strong: Mapping[str, Any] = field(default_factory=dict)  # options that change a lot
     baseline: tuple[Spec, ...] = ()  # what the neutral setting equals: no plugin, or these
     hides: bool = True  # whether who attacks what is shared has to know of it
+    in_steps: bool = False  # acts within single local steps, and keeps nothing from one to the next
 
 
 # fmt: off
@@ -46,7 +47,7 @@ PLUGINS: Registry[PrivacyPlugin] = Registry("plugin", "plugins", {
     "dp": PluginRow(
         DifferentialPrivacy, "DP-SGD, sample-level ε accounted over the run", "Abadi 2016", UPDATE,
         neutral={"noise-multiplier": 0.0, "max-grad-norm": float("inf")},
-        strong={"noise-multiplier": 1.0},
+        strong={"noise-multiplier": 1.0}, in_steps=True,
     ),
     "noise": PluginRow(
         Noise, "Gaussian or Laplace noise, no ε claimed", "SPN sect. 4.1", UPDATE,
@@ -58,7 +59,7 @@ PLUGINS: Registry[PrivacyPlugin] = Registry("plugin", "plugins", {
     ),
     "augment": PluginRow(
         Augmentation, "train on transformed images only", "ATS sect. 4.4", UPDATE,
-        neutral={"policy": "none"}, strong={"policy": "3-1-7+43-18-18"},
+        neutral={"policy": "none"}, strong={"policy": "3-1-7+43-18-18"}, in_steps=True,
     ),
     "clip": PluginRow(
         Clip, "bound the norm of the update", "", UPDATE,
@@ -107,6 +108,11 @@ def row_of(name: str) -> PluginRow:
 def hides(name: str) -> bool:
     """Whether an attacker has to know of a plugin; somebody else's is never taken at its word."""
     return row_of(name).hides or not PLUGINS.ours(name)
+
+
+def in_steps(name: str) -> bool:
+    """Whether a plugin acts within single steps alone; somebody else's is not taken at its word."""
+    return row_of(name).in_steps and PLUGINS.ours(name)
 
 
 def plugin_of(specs: Iterable[Spec]) -> PrivacyPlugin:

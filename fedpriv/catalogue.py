@@ -174,6 +174,7 @@ METRICS: Registry[Metric] = Registry(
                     of="labels",
                     said="labels of the batch recovered",
                     cap="membership",
+                    margin=0.1,
                 )
             ),
             "labels of the batch recovered, whichever sample they belong to",

@@ -23,6 +23,7 @@ WORDS = {
     "neutral": "no defence with",
     "strong": "strong with",
     "hides": "an attacker has to know of it",
+    "in_steps": "acts within single local steps",
     "baseline": "what the neutral setting equals",
     "reply": "what a client answers",
     "one_at_a_time": "one client at a time",

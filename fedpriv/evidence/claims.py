@@ -15,6 +15,7 @@ from torch import Tensor
 from fedpriv.errors import BadInput
 from fedpriv.evidence.truth import Truth
 from fedpriv.files import whole
+from fedpriv.metrics.labels import likeliest
 from fedpriv.metrics.matching import assignment
 
 FOUND = "found/"
@@ -197,13 +198,16 @@ class Reconstruction(Claim):
         return found | ({"labels": (self.labels[0][g], truth.y[t])} if self.labels.numel() else {})
 
     def blind(self, public: Public) -> Self:
-        """The mean of public samples, and their most frequent label, for everybody."""
+        """The mean of public samples for everybody, and the likeliest labels of so many samples.
+
+        Where each guess is of a known sample, that is the most frequent label for everybody.
+        """
         mean = public.x.float().mean(dim=0)
-        return replace(
-            self,
-            x=mean.expand_as(self.x).clone(),
-            labels=torch.full_like(self.labels, majority(public.y)),
-        )
+        if self.labels.numel() and self.places is None:
+            labels = likeliest(public.y, self.labels.shape[1]).expand_as(self.labels)
+        else:
+            labels = torch.full_like(self.labels, majority(public.y))
+        return replace(self, x=mean.expand_as(self.x).clone(), labels=labels.to(self.labels))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -3,7 +3,9 @@
 SPN sect. 4.1, ARS tables 3 and 5, ARL table 1.
 """
 
+import numpy as np
 import torch
+from scipy.stats import binom
 from torch import Tensor
 
 from fedpriv.errors import BadInput
@@ -37,6 +39,18 @@ def overlap(guess: Tensor, truth: Tensor) -> Tensor:
         rest = own[hits[own] == 0]
         hits[rest[: max(0, min(said, len(own)) - len(exact))]] = 1.0
     return hits
+
+
+def likeliest(labels: Tensor, count: int) -> Tensor:
+    """The `count` labels whose overlap with as many samples is largest on average.
+
+    The samples are drawn like `labels`. One is the most frequent label; many have its shares. A
+    label's next copy adds the chance that the samples have so many of it.
+    """
+    shares = torch.bincount(labels.flatten().long()).double().numpy() / labels.numel()
+    chances = binom.sf(np.arange(count)[None], count, shares[:, None])  # (K, count), falling
+    best = np.argsort(-chances.flatten(), kind="stable")[:count]
+    return torch.from_numpy(np.sort(best // count))
 
 
 def share_equal(guess: Tensor, truth: Tensor) -> Tensor:

@@ -1,13 +1,15 @@
 """Exact bounds for a share of victims, from how many of them were hit (Clopper and Pearson 1934).
 
 A victim is hit or not, so that the number of hits is binomial. These bounds hold for every number
-of victims, also for none or all of them hit, where a bootstrap interval has no width.
+of victims, also for none or all of them hit, where a bootstrap interval has no width. Samples of
+one update may be hit together: `independent` says how many independent samples they are worth.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
-from scipy.stats import binomtest
+from scipy.stats import beta, binomtest, t
 
 from fedpriv.errors import BadInput
 
@@ -35,6 +37,35 @@ def victims_for(share: float, level: float = 0.95) -> int:
     if not 0 < share < 1 or not 0 < level < 1:
         raise BadInput(f"share and level must be between 0 and 1; got {share}, {level}.")
     return math.ceil(math.log(1 - level) / math.log(1 - share))
+
+
+def independent(hits: Sequence[int], sizes: Sequence[int]) -> float:
+    """How many independent samples clients with so many hits of so many samples are worth.
+
+    The variance of the share between clients against that of as many samples drawn alone (Kish's
+    design effect), with Student's correction for few clients (Korn and Graubard 1998). A client
+    counts as one sample where nothing varies, since then nobody knows whether samples of a client
+    are hit together. Never more than there are samples, never fewer than clients.
+    """
+    total, clients = sum(sizes), len(sizes)
+    share = sum(hits) / total
+    if clients == total or clients < 2 or share in (0.0, 1.0):
+        return float(clients)
+    apart = sum((h - share * n) ** 2 for h, n in zip(hits, sizes, strict=True))
+    variance = clients / (clients - 1) * apart / total**2
+    few = (float(t.ppf(LEVEL, total - 1)) / float(t.ppf(LEVEL, clients - 1))) ** 2
+    worth = share * (1 - share) / variance * few if variance > 0 else total * few
+    return min(float(total), max(float(clients), worth))
+
+
+def share_between(share: float, worth: float, level: float = 0.95) -> tuple[float, float]:
+    """The exact interval of a share that was seen in so many samples, which need not be whole."""
+    low, high = (1 - level) / 2, (1 + level) / 2
+    hits = share * worth
+    return (
+        0.0 if hits <= 0 else float(beta.ppf(low, hits, worth - hits + 1)),
+        1.0 if hits >= worth else float(beta.ppf(high, hits + 1, worth - hits)),
+    )
 
 
 def _test(hits: int, victims: int, level: float, side: str) -> Any:

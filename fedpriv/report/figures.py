@@ -14,6 +14,7 @@ from fedpriv.metrics.distances import distances
 
 BORDERS = (float(np.log10(2)), float(np.log10(11)))  # ‖B‖ = ‖E‖ and ‖B‖ = 10·‖E‖
 LEAST_SIDE, GAP, MOST = 96, 4, 16  # pixels of a tile, between tiles, tiles in a row
+STYLES = ("-", "--", ":", "-.")  # of batch sizes; attacks differ by colour
 
 
 def tile(pixels: Tensor) -> np.ndarray:
@@ -48,8 +49,9 @@ def save_grid(path: Path, rows: Sequence[Tensor]) -> None:
 def save_ppc(path: Path, results: pd.DataFrame) -> None:
     """PPC curves as PNG: a column for each defence, a row for each kind of attack (SPN fig. 5).
 
-    `results` has a line for defence, value, attack and batch size: accuracy, m and CAP's distances.
-    Accuracy is on the left axis, distances on the right; green is where ‖E‖ > ‖B‖.
+    `results` has a line for defence, value, attack, batch size and seed: accuracy, m and CAP's
+    distances. Accuracy is on the left axis, distances on the right; green is where ‖E‖ > ‖B‖.
+    An attack has one colour everywhere. A band is the spread over seeds.
     """
     import matplotlib
 
@@ -57,6 +59,7 @@ def save_ppc(path: Path, results: pd.DataFrame) -> None:
     from matplotlib import pyplot as plt
 
     defences, kinds = list(dict.fromkeys(results["defence"])), distances()
+    attacks = list(dict.fromkeys(results["attack"]))
     figure, axes = plt.subplots(
         len(kinds), len(defences), figsize=(3.6 * len(defences), 3 * len(kinds)), squeeze=False
     )
@@ -65,7 +68,7 @@ def save_ppc(path: Path, results: pd.DataFrame) -> None:
     for row, distance in enumerate(kinds):
         for number, defence in enumerate(defences):
             own = results[results["defence"] == defence]
-            _panel(axes[row][number], own, distance.column, right)
+            _panel(axes[row][number], own, distance.column, right, attacks)
             axes[row][number].set_title(f"{defence}: {distance.kind}", fontsize=9)
     axes[0][0].figure.tight_layout()
     stream = io.BytesIO()
@@ -74,7 +77,7 @@ def save_ppc(path: Path, results: pd.DataFrame) -> None:
     write_bytes(path, stream.getvalue())
 
 
-def _panel(axis: Any, own: pd.DataFrame, column: str, right: float) -> None:
+def _panel(axis: Any, own: pd.DataFrame, column: str, right: float, attacks: Sequence[str]) -> None:
     for left, end, colour in (
         (0, BORDERS[0], "#d5f0d5"),
         (BORDERS[1], right, "#f6d5d5"),
@@ -83,17 +86,30 @@ def _panel(axis: Any, own: pd.DataFrame, column: str, right: float) -> None:
     axis.set_xlim(0, right)
     axis.set_ylim(0, 1)
     axis.set_xlabel("m = log₁₀(‖B‖/‖E‖ + 1)", fontsize=8)
-    axis.set_ylabel("accuracy", color="tab:orange", fontsize=8)
+    axis.set_ylabel("accuracy (grey)", fontsize=8)
     other = axis.twinx()
-    other.set_ylabel("distance", color="tab:blue", fontsize=8)
+    other.set_ylabel("distance", fontsize=8)
     other.set_ylim(0, max(1.05, float(own[column].max()) * 1.05))
-    styles = ("-", "--", ":", "-.")
-    for i, ((attack, batch), part) in enumerate(own.groupby(["attack", "batch"], sort=False)):
-        part = part.assign(x=part["m"].clip(upper=right)).sort_values("x")
-        label = f"{attack}, batch {batch}"
-        other.plot(
-            part["x"], part[column], styles[i % 4], marker=".", color="tab:blue", label=label
-        )
-        if i == 0:
-            axis.plot(part["x"], part["accuracy"], "-", marker=".", color="tab:orange")
-    other.legend(fontsize=6, loc="lower right")
+    own = own.assign(x=own["m"].clip(upper=right))
+    batches = list(dict.fromkeys(own["batch"]))
+    for (attack, batch), part in own.groupby(["attack", "batch"], sort=False):
+        colour, style = f"C{attacks.index(attack)}", STYLES[batches.index(batch) % len(STYLES)]
+        _curve(other, part, column, colour, style, f"{attack}, batch {batch}")
+    first = own[(own["attack"] == own["attack"].iloc[0]) & (own["batch"] == batches[0])]
+    _curve(axis, first, "accuracy", "0.35", "-", "accuracy")
+    other.legend(fontsize=6, loc="best", handlelength=3.5)
+
+
+def _curve(axis: Any, part: pd.DataFrame, column: str, colour: str, style: str, name: str) -> None:
+    """The mean over seeds for each value of the defence, with a band from the least to the most."""
+    seeds = part.groupby("value", sort=False, dropna=False)
+    curve = pd.DataFrame(
+        {
+            "x": seeds["x"].mean(),
+            "mean": seeds[column].mean(),
+            "least": seeds[column].min(),
+            "most": seeds[column].max(),
+        }
+    ).sort_values("x")
+    axis.plot(curve["x"], curve["mean"], style, marker=".", color=colour, label=name)
+    axis.fill_between(curve["x"], curve["least"], curve["most"], color=colour, alpha=0.2, lw=0)

@@ -60,7 +60,9 @@ def _of_question(one: Mapping[str, Any]) -> Kind:
         return Kind(one["claim"], light, WORDS[light], figures, blind)
     side = "above" if metric.leaks == "high" else "below"
     bound = f"{side} {metric.shown(one['bound'])} {metric.said or one['metric']}"
-    figures = f"{one['hits']} of {one['victims']} {bound} ({one['low']:.0%}–{one['high']:.0%})"
+    whose = f"{one['clients_hit']} of {one['clients']} clients, " * (one["unit"] == "client")
+    interval = f"{whose}{one['low']:.0%}–{one['high']:.0%}"
+    figures = f"{one['hits']} of {one['victims']} {bound} ({interval})"
     beside = f"worst {metric.shown(one['worst'])}, blind {metric.shown(one['blind'])}"
     return Kind(one["claim"], light, WORDS[light], figures, beside)
 

@@ -15,6 +15,7 @@ from fedpriv.metrics.metric import Metric
 from fedpriv.metrics.rates import exact_interval
 
 VICTIM = ("run", "node", "victim")  # the columns that tell victims apart
+CLIENT = VICTIM[:-1]
 DRAWS = 200_000  # of one interval: many victims need fewer resamples
 
 
@@ -76,8 +77,9 @@ class Measure:
 class Summary:
     """A group of scores in numbers: median, interval, the worst, the share over the bound.
 
-    `count` are scores. `over` of `victims` are samples, each counted once by its worst score; the
-    share and its exact interval are theirs.
+    `count` are scores. `over` of `victims` are samples, each counted once by its worst score.
+    Samples behind one update may leak together: the exact interval is that of `units`, which are
+    clients where updates are seen and samples where codes are.
     """
 
     count: int
@@ -91,6 +93,8 @@ class Summary:
     share: float
     share_low: float
     share_high: float
+    units: int
+    unit: str
 
 
 def measures(scores: pd.DataFrame, gates: Sequence[Gate] = ()) -> list[Measure]:
@@ -132,7 +136,9 @@ def summary(rows: pd.DataFrame, what: Measure) -> Summary | None:
     over = sum(what.crosses(value) for value in worst)
     resamples = max(200, min(2000, DRAWS // plain.size))
     low, high = bootstrap(plain, np.median, resamples=resamples)
-    share_low, share_high = exact_interval(over, len(worst))
+    alone = "by" in rows and bool(rows["by"].eq("curious party").all())
+    groups = worst if alone or "node" not in rows else worst_by_victim(rows, what, CLIENT)
+    share_low, share_high = exact_interval(sum(map(what.crosses, groups)), len(groups))
     return Summary(
         count=plain.size,
         median=float(np.median(plain)),
@@ -145,14 +151,16 @@ def summary(rows: pd.DataFrame, what: Measure) -> Summary | None:
         share=over / len(worst),
         share_low=share_low,
         share_high=share_high,
+        units=len(groups),
+        unit="sample" if groups is worst else "client",
     )
 
 
-def worst_by_victim(rows: pd.DataFrame, what: Measure) -> np.ndarray:
+def worst_by_victim(rows: pd.DataFrame, what: Measure, by: Sequence[str] = VICTIM) -> np.ndarray:
     """The worst value of every victim: one sample of one client of one run."""
     measured = rows[rows[what.name].notna()]
-    keys = [key for key in VICTIM if key in measured.columns]
-    if "victim" not in keys:  # of an old folder: every score counts
+    keys = [key for key in by if key in measured.columns]
+    if "victim" not in measured.columns:  # of an old folder: every score counts
         return clipped(measured[what.name])
     groups = measured.groupby(keys, dropna=False)[what.name]
     return clipped(groups.max() if what.high else groups.min())

@@ -17,20 +17,21 @@ WORST_FIRST: tuple[Light, ...] = ("red", "grey", "green")
 def light_of(scores: pd.DataFrame, what: Measure | None) -> Light:
     """Red when a victim is worse than the bound; green when enough were tested and none is.
 
-    Enough says that at most a tenth of all samples can be worse, with 95 % confidence: 29 samples
-    without a hit. Fewer, none at all, or attacks that were cut short decide nothing.
+    Enough says that at most a tenth of all clients can have one, with 95 % confidence: 29 clients
+    without a hit, or 29 samples where codes are seen. Fewer, none at all, or attacks that were cut
+    short decide nothing.
     """
     numbers = summary(scores, what) if what is not None else None
     if what is None or numbers is None or what.bound is None:
         return "grey"
     if numbers.over:
         return "red"
-    return "grey" if cut_short(scores) or too_few(numbers.victims) else "green"
+    return "grey" if cut_short(scores) or too_few(numbers.units) else "green"
 
 
-def too_few(victims: int) -> bool:
-    """Whether so many victims without a hit leave more than a tenth of all samples open."""
-    return not victims or at_most(0, victims) > SHARE
+def too_few(units: int) -> bool:
+    """Whether so many clients or samples without a hit leave more than a tenth of all open."""
+    return not units or at_most(0, units) > SHARE
 
 
 def worst_of(lights: Iterable[Light]) -> Light:

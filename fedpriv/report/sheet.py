@@ -256,10 +256,13 @@ def residual(run: Run) -> Iterator[str]:
         yield "The federation leaks as it is configured. Do not run it on private data as it is."
     for one in found["questions"]:
         if one["word"] == "holds" and one["bound"] is not None:
-            most = at_most(one["hits"], one["victims"], LEVEL)
+            by_client = one["unit"] == "client"
+            count = one["clients"] if by_client else one["victims"]
+            whose = "clients may have a sample that leaks" if by_client else "samples may leak"
             yield (
-                f"{one['claim']}: up to {most:.0%} of samples may leak all the same "
-                f"({LEVEL:.0%} confidence, from {one['victims']} samples)."
+                f"{one['claim']}: up to {at_most(0, count, LEVEL):.0%} of {whose} all the same "
+                f"({LEVEL:.0%} confidence, from {one['victims']} samples of {one['clients']} "
+                "clients)."
             )
     for text in found["doubts"][:2]:
         yield short(text[:1].upper() + text[1:] + ".", 200)

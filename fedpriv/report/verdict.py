@@ -160,11 +160,13 @@ def _leak(scores: pd.DataFrame, what: Measure, several: bool) -> str:
 
 
 def _bounded(numbers: Summary) -> str:
-    """What no hit says about all samples; nothing where there is a hit."""
+    """What no hit says about all clients or samples; nothing where there is a hit."""
     if numbers.over:
         return ""
-    most = f" So at most {at_most(0, numbers.victims):.0%} of all samples can (95 % confidence)"
-    if not too_few(numbers.victims):
+    share = at_most(0, numbers.units)
+    whose = "samples can" if numbers.unit == "sample" else "clients can have one that does"
+    most = f" So at most {share:.0%} of all {whose} (95 % confidence)"
+    if not too_few(numbers.units):
         return f"{most}."
     return (
         f"{most}: too few were attacked. {victims_for(SHARE)} without a hit are needed for "

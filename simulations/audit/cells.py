@@ -7,6 +7,7 @@ from typing import Any
 
 from fedpriv.metrics.rates import LEVEL, SHARE, victims_for
 from fedpriv.scenario import Scenario
+from fedpriv.scenario.built import shares_of
 from fedpriv.scenario.sections import Malicious
 from fedpriv.simulations.federation.exposure import one_more_round
 from fedpriv.simulations.judging.attacking import folder_name
@@ -21,26 +22,30 @@ class Cell:
     """One round at one batch size; without a batch the scenario's own training, all its steps.
 
     Round 0 stands for all rounds of the training together. `server` is the malicious server that
-    sends the model; without one it is an honest one.
+    sends the model; without one it is an honest one. With `told` the server is also told each
+    client's model after its first step (`audit.told`).
     """
 
     round: int
     batch: int | None = None
     server: str = ""
+    told: bool = False
 
     @property
     def configured(self) -> bool:
-        return self.batch is None and not self.server
+        return self.batch is None and not self.server and not self.told
 
     @property
     def name(self) -> str:
         if not self.round:
             return "all-rounds"
-        by = f"-{folder_name(self.server)}" if self.server else ""
+        by = f"-{folder_name(self.server)}" if self.server else "-told" * self.told
         return f"round-{self.round}-batch-{self.batch or 'own'}{by}"
 
     def training(self) -> dict[str, int]:
         """The settings in which this cell differs from the scenario's [training]."""
+        if self.told:
+            return {"local-steps": 1}
         return {} if self.batch is None else {"batch-size": self.batch, "local-steps": 1}
 
     def said(self, scenario: Scenario) -> str:
@@ -49,6 +54,8 @@ class Cell:
             return f"{self.batch or scenario.training.batch_size}, {self.server}"
         if self.batch is not None:
             return str(self.batch)
+        if self.told:
+            return f"{scenario.training.batch_size}, told the first step"
         return f"{scenario.training.batch_size}, as configured"
 
 
@@ -81,20 +88,20 @@ def together(scenario: Scenario) -> int:
 
 def in_message(scenario: Scenario, cell: Cell) -> int | None:
     """How many samples stand behind one message; None where a client takes all that it has."""
-    steps = 1 if cell.batch is not None else scenario.training.local_steps
+    alone = cell.batch is not None or cell.told
+    steps = 1 if alone else scenario.training.local_steps
     if steps is None:
         return None
     return steps * (cell.batch or scenario.training.batch_size) * together(scenario)
 
 
 def needed_messages(scenario: Scenario, cell: Cell) -> int:
-    """How many messages there must be so that there are samples enough for a bound.
+    """How many messages there must be for a bound: samples of one may leak together.
 
-    With whole epochs a message has many samples: then a few do.
+    With whole epochs a message has many samples, and only a few messages are attacked.
     """
-    samples = in_message(scenario, cell)
-    if samples is not None:
-        return math.ceil(victims_for(SHARE, LEVEL) / samples)
+    if in_message(scenario, cell) is not None:
+        return victims_for(SHARE, LEVEL)
     return min(FEW, max(1, scenario.federation.clients // together(scenario) - 1))
 
 
@@ -105,6 +112,19 @@ def planted_messages(scenario: Scenario, cell: Cell) -> int:
     """
     samples = in_message(scenario, cell)
     return 1 if samples is None else math.ceil(PLANTED / samples)
+
+
+def room_for(scenario: Scenario, cell: Cell) -> int:
+    """How many clients the data have samples for: each as many as its steps take.
+
+    With fewer its batches would be smaller than those of the federation.
+    """
+    samples = in_message(scenario, cell)
+    if samples is None:
+        return scenario.federation.clients
+    held = [len(share) for share in shares_of(scenario)]
+    each = min(samples // together(scenario), max(held))
+    return max(scenario.federation.clients, sum(held) // max(1, each))
 
 
 def cell_scenario(
@@ -119,6 +139,7 @@ def cell_scenario(
     """
     many = together(scenario)
     needed = many * (needed_messages(scenario, cell) + planted_messages(scenario, cell))
+    needed = max(many, min(needed, many * (room_for(scenario, cell) // many)))
     clients = max(scenario.federation.clients, needed) if many == 1 else needed
     found = one_more_round(
         replace(scenario, federation=replace(scenario.federation, secagg=False)),

@@ -1,7 +1,7 @@
 """The conclusion of an audit: its verdict with what stands behind it, as plain tables."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from fedpriv.catalogue import METRICS
@@ -27,6 +27,8 @@ def leak(one: Outcome) -> str:
     metric, value = METRICS.build(one.metric), one.worst
     whom = f"{one.victims} samples of {one.clients} clients"
     interval = f"95 % interval {one.low:.0%} to {one.high:.0%}"
+    if one.bound is not None and one.unit == "client" and one.victims > one.clients:
+        interval = f"{one.clients_hit} clients have one, {interval}"
     if one.bound is None:
         return (
             f"{one.attack} is right about the {one.claim} of {one.hits} of {whom} ({interval}); a "
@@ -45,18 +47,29 @@ def bound(one: Outcome) -> str:
     """What holds, with its confidence."""
     metric = METRICS.build(one.metric)
     whom = f"{LEVEL:.0%} confidence, from {one.victims} samples of {one.clients} clients"
-    most = at_most(one.hits, one.victims, LEVEL)
     if one.bound is None:
         return (
-            f"the {one.claim} of at most {most:.0%} of samples can be read ({whom}); a blind guess "
-            f"is right about {one.blind or 0:.0%}"
+            f"the {one.claim} of at most {one.high:.0%} of samples can be read ({whom}); a blind "
+            f"guess is right about {one.blind or 0:.0%}"
         )
     side = "above" if metric.leaks == "high" else "below"
     blind = f"; a blind guess has {metric.shown(one.blind)}" if one.blind is not None else ""
+    what = "clients have a sample that" if one.unit == "client" else "samples"
+    hits, count = one.counted
     return (
-        f"at most {most:.0%} of samples can be drawn {side} {metric.shown(one.bound)} "
-        f"{metric.said or one.metric} ({whom}; if samples of a client leak together, at most "
-        f"{one.clients_high:.0%} of clients); the worst has {metric.shown(one.worst)}{blind}"
+        f"at most {at_most(hits, count, LEVEL):.0%} of {what} can be drawn {side} "
+        f"{metric.shown(one.bound)} {metric.said or one.metric} ({whom}); the worst has "
+        f"{metric.shown(one.worst)}{blind}"
+    )
+
+
+def told_more(kinds: Collection[str]) -> str:
+    """By whom kinds of claim were judged that not even a better informed server can make."""
+    if not kinds:
+        return ""
+    return (
+        f" About the {' and the '.join(sorted(kinds))} a server was asked that is also told each "
+        "client's model after its first step, and so knows more than the real one."
     )
 
 

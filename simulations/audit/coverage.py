@@ -1,6 +1,6 @@
 """Coverage: which threat models and kinds of claim were tested, and how the others could be."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -71,6 +71,7 @@ class Audited:
     refused: Mapping[str, str] = field(default_factory=dict)
     absent: Mapping[str, str] = field(default_factory=dict)
     cut: Mapping[str, str] = field(default_factory=dict)
+    told: Collection[str] = ()  # kinds of claim judged by a server that is told more
 
     @property
     def done(self) -> set[str]:
@@ -127,6 +128,8 @@ def line(
         f"{name}: {tested.refused[label[name]]}" for name in names if label[name] in tested.refused
     ]
     whole = tuple(n for n in names if label[n] in done and label[n] not in tested.cut)
+    if claim in tested.told and threat.endswith("sees one update"):
+        said = ["also told each client's model after its first step", *said]
     if whole:
         return Line(threat, claim, nist, "tested", whole, "; ".join(said))
     cut = [name for name in names if label[name] in tested.cut]

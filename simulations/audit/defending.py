@@ -23,7 +23,11 @@ DEFENCES = 0.35  # the part of the units that defences have
 
 
 def defences(work: Audit) -> None:
-    """Each defence against what leaked worst, and the price of those that hold."""
+    """Each defence against what leaked worst, and the price of those that hold.
+
+    Its training is attacked too, but not by those who train federations of their own: each would
+    take as long as the audit. They come when the federation with that defence is audited.
+    """
     cell = leaking_cell(work)
     if cell is None:
         return
@@ -41,10 +45,12 @@ def defences(work: Audit) -> None:
         one = judged_defence(candidate, found, work.gates, own)
         if one.word == "holds":
             price = price_of(work, candidate)
+            trained_in = training_of(work, candidate)
             series = inferred_from(
-                candidate.scenario, training_of(work, candidate), work.means, each, work.rounds
+                candidate.scenario, trained_in, work.means, each, work.rounds, shadows=False
             )
-            one = judged_defence(candidate, found, work.gates, own, series)
+            planted = work.series.controls
+            one = judged_defence(candidate, found, work.gates, own, series, planted)
             one = replace(one, price=price)
         work.tried.append(one)
         work.tell(f"defence {one.name}: {one.word} {one.why}".rstrip())

@@ -94,6 +94,11 @@ def of_kinds(
     return found
 
 
+def asks_series(gates: Sequence[Gate]) -> bool:
+    """Whether members, owners and class shares are asked about; gates may ask for others."""
+    return not gates or any(METRICS.build(gate.metric).of in JUDGES for gate in gates)
+
+
 def of_numbers(gates: Sequence[Gate], rows: Iterable[Row]) -> list[str]:
     """Scores that are no number: what made them may have hidden a leak."""
     scores, found = counted(rows), []

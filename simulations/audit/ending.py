@@ -4,7 +4,6 @@ import math
 import time
 from typing import Any
 
-from fedpriv.catalogue import METRICS
 from fedpriv.report.page import write_report
 from fedpriv.simulations.audit import doubts as doubting
 from fedpriv.simulations.audit.conclusion import (
@@ -16,6 +15,7 @@ from fedpriv.simulations.audit.conclusion import (
     next_step,
     possible,
     sentence,
+    told_more,
 )
 from fedpriv.simulations.audit.coverage import Audited, Line, coverage
 from fedpriv.simulations.audit.fairness import of_fairness
@@ -25,11 +25,11 @@ from fedpriv.simulations.audit.ladder import (
     largest_epsilon,
 )
 from fedpriv.simulations.audit.malicious import promised
+from fedpriv.simulations.audit.planted_series import of_controls
 from fedpriv.simulations.audit.stage import Found
 from fedpriv.simulations.audit.state import Audit
 from fedpriv.simulations.dp.card import written_card
 from fedpriv.simulations.judging.deciding import decided
-from fedpriv.simulations.judging.inferred import JUDGES
 from fedpriv.simulations.judging.outcome import Outcome, Word, overall
 from fedpriv.tables import Row
 
@@ -54,7 +54,7 @@ def concluded(work: Audit) -> dict[str, Any]:
         *doubting.of_missing(work.own.missing),
         *doubting.of_scores(work.scenario, work.gates, configured, work.own.absent, own),
         *of_fairness(work.gates, work.own.rows, work.own.controls),
-        *(doubting.of_missing(work.series.missing) if about_series(work) else ()),
+        *(doubts_about_series(work) if doubting.asks_series(work.gates) else ()),
         *(doubts_about(work.malicious, work) if guarded else ()),
     ]
     questions = decided(work.gates, configured)
@@ -67,7 +67,7 @@ def concluded(work: Audit) -> dict[str, Any]:
     found: dict[str, Any] = {
         "schema": SCHEMA,
         "outcome": word,
-        "sentence": sentence(word, questions, reasons) + besides(others),
+        "sentence": sentence(word, questions, reasons) + told_more(work.kinds) + besides(others),
         "doubts": reasons,
         "questions": [one.plain() for one in questions],
         "besides": [one.plain() for one in others],
@@ -75,6 +75,8 @@ def concluded(work: Audit) -> dict[str, Any]:
         "possible": server_could(work, asked),
         "malicious": server_did(work),
         "coverage": [line.plain() for line in covered(work, configured)],
+        "told": sorted(work.kinds),
+        "trials": {**work.own.trials, **work.possible.trials},
         "races": {**work.own.races, **work.between.races, **work.possible.races},
         "gates": [str(gate) for gate in work.gates],
         "accuracy": accuracy,
@@ -115,10 +117,10 @@ def concluded(work: Audit) -> dict[str, Any]:
     return found
 
 
-def about_series(work: Audit) -> bool:
-    """Whether members, owners and class shares are asked about; gates may ask for others."""
-    asked = {METRICS.build(gate.metric).of for gate in work.gates}
-    return not work.gates or bool(asked & set(JUDGES))
+def doubts_about_series(work: Audit) -> list[str]:
+    """What is missing of attacks on all rounds, and who was never seen to work."""
+    found = work.series
+    return [*doubting.of_missing(found.missing), *of_controls(found.rows, found.controls)]
 
 
 def covered(work: Audit, configured: list[Row]) -> list[Line]:
@@ -130,6 +132,7 @@ def covered(work: Audit, configured: list[Row]) -> list[Line]:
         refused_in(work),
         work.own.absent,
         cut,
+        work.kinds,
     )
     own = [attack.name for attack in work.means.own]
     return coverage(work.scenario, tested, own, work.named, longer(work))

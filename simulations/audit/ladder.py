@@ -17,11 +17,13 @@ from fedpriv.scenario.sections import spelled
 from fedpriv.simulations.audit import doubts as doubting
 from fedpriv.simulations.audit.cells import Cell
 from fedpriv.simulations.audit.fairness import of_fairness
+from fedpriv.simulations.audit.planted_series import of_controls
 from fedpriv.simulations.audit.stage import Found
 from fedpriv.simulations.federation.progress import PlainLines
 from fedpriv.simulations.federation.run import simulate
 from fedpriv.simulations.judging.deciding import decided
 from fedpriv.simulations.judging.outcome import Outcome, Word, overall
+from fedpriv.tables import Row
 
 Change = Mapping[str, Any]  # the tables in which a defended scenario differs
 
@@ -177,11 +179,13 @@ def judged_defence(
     gates: Sequence[Gate],
     own: Sequence[str] = (),
     series: Found | None = None,
+    planted: Sequence[Row] = (),
 ) -> Tried:
     """What the scores of a defended cell decide; whatever is missing leaves it undecided.
 
     `own` are the attacks that the scenario names. `series` is what all rounds of the defended
-    training say; without it only the exposed round is judged.
+    training say; without it only the exposed round is judged. `planted` are scores of a federation
+    that was made to leak, which show who can act on all rounds.
     """
     rows = [*found.rows, *(series.rows if series else ())]
     known = tuple(decided(gates, rows))
@@ -192,6 +196,8 @@ def judged_defence(
         candidate.scenario, gates, rows, found.absent, own, series is not None
     )
     doubts += of_fairness(gates, found.rows, found.controls)
+    if series and doubting.asks_series(gates):
+        doubts += of_controls(series.rows, planted)
     word = overall(known, doubts)
     why = "; ".join([*doubts, *(one.why for one in known if one.word == "undecided")][:3])
     shown = "" if word == "leaks" else why

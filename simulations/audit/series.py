@@ -39,11 +39,23 @@ def wanted(scenario: Scenario, own: Sequence[Attack] = ()) -> list[Method]:
 
 
 def inferred_from(
-    scenario: Scenario, folder: RunFolder, means: Means, units: int, rounds: int
+    scenario: Scenario,
+    folder: RunFolder,
+    means: Means,
+    units: int,
+    rounds: int,
+    shadows: bool = True,
 ) -> Found:
-    """What attacks on all rounds say about the training in a folder."""
+    """What attacks on all rounds say about the training in a folder.
+
+    Without `shadows` those are left out that train federations of their own.
+    """
     found, cell = Found(), Cell(0)
-    methods = wanted(scenario, means.own)
+    methods = [
+        method
+        for method in wanted(scenario, means.own)
+        if shadows or SHADOWS not in row_of(method.name).needs
+    ]
     if not methods:
         return found
     able = []

@@ -30,6 +30,7 @@ from fedpriv.simulations.audit.battery import (
     racers,
     readers,
     searches,
+    shortened,
     standing,
     steps_of,
 )
@@ -42,7 +43,8 @@ from fedpriv.simulations.audit.cells import (
 )
 from fedpriv.simulations.audit.shrinking import shrink
 from fedpriv.simulations.audit.tasks import AttackTask, Carry, Done, RaceTask
-from fedpriv.simulations.audit.work import planned
+from fedpriv.simulations.audit.trials import TrialTask
+from fedpriv.simulations.audit.work import planned, units_of
 from fedpriv.simulations.federation.exposure import Starts, exposed
 from fedpriv.simulations.judging.attacking import Recording
 from fedpriv.simulations.judging.conditions import row_of
@@ -53,6 +55,7 @@ from fedpriv.simulations.judging.sums import put_together
 from fedpriv.tables import Row
 
 RACING = 0.2  # the part of a cell's units that its race may take
+TRYING = 0.25  # and the trials of its attacks on planted clients
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,7 @@ class Found:
         default_factory=dict
     )  # as they were carried out
     controls: list[Row] = field(default_factory=list)  # scores on planted clients, undefended
+    trials: dict[str, Any] = field(default_factory=dict)  # how many steps attacks need, by cell
 
     def lacks(self, cell: Cell, attack: str, why: str) -> None:
         self.missing.append({"cell": cell.name, "attack": attack, "why": why})
@@ -141,10 +145,12 @@ def attacked(
     means: Means,
     units: int,
     enough: int = WINNERS,
+    only: Sequence[Method] | None = None,
 ) -> Found:
     """Expose the cells, let attacks race on each, and run the winners and those who know more.
 
-    `enough` is how many winners of a race run. Every cell gets an even share of the units.
+    `enough` is how many winners of a race run. Every cell gets an even share of the units. With
+    `only` these attacks run as they are, and no others.
     """
     found = Found()
     probes = []
@@ -170,10 +176,17 @@ def attacked(
         else:
             found.lacks(cell, "all", "no client shared an update of samples that it kept")
     share = units // max(1, len(cells))
-    races = raced(probes, means, int(RACING * share), found) if enough else {}
+    racing = enough and only is None
+    races = raced(probes, means, int(RACING * share), found) if racing else {}
+    chosen = {
+        probe.cell: battery(probe, races.get(probe.cell), means, enough) if only is None else only
+        for probe in probes
+    }
+    spent = tried(probes, chosen, means, share, found) if only is None else {}
     tasks: list[tuple[Probe, AttackTask]] = []
     for probe in probes:
-        tasks += plan(probe, scenario, races.get(probe.cell), means, share, enough, found)
+        left = share - spent.get(probe.cell, 0)
+        tasks += plan(probe, chosen[probe.cell], races.get(probe.cell), means, left, found)
     for (probe, task), done in zip(
         tasks, means.carry([task for _, task in tasks], means.deadline), strict=True
     ):
@@ -184,20 +197,20 @@ def attacked(
             found.lacks(probe.cell, task.method.label, why)
         found.seconds += 0.0 if isinstance(done, Exception) else done.seconds
         found.rows += scored(probe, task.method, scenario, means)
-    for probe in probes:
+    for probe in probes if only is None else ():
         few(probe, found, means.gates)
     return found
 
 
 def few(probe: Probe, found: Found, gates: Sequence[Gate]) -> None:
-    """Note a cell without a planted client, or with fewer victims than a bound needs."""
+    """Note a cell without a planted client, or with fewer clients than a bound needs."""
     rows = [row for row in found.rows if row.get("run") == probe.cell.name]
     needed = victims_for(SHARE, LEVEL)
     decided = outcomes(gates, rows)
-    attacked = {one.claim: one.victims for one in decided if one.bound is not None}
-    for claim, victims in (attacked if decided else {"sample": 0}).items():
-        if victims < needed:
-            why = f"{victims} samples were attacked, {needed} are needed"
+    attacked = {one.claim: one.counted[1] for one in decided if one.bound is not None}
+    for claim, count in (attacked if decided else {"sample": 0}).items():
+        if count < needed:
+            why = f"{count} clients were attacked, {needed} are needed"
             found.lacks(probe.cell, f"all on the {claim}", why)
     if not probe.planted:
         found.lacks(probe.cell, "all", "no planted client says how good a guess is")
@@ -223,27 +236,67 @@ def raced(probes: Sequence[Probe], means: Means, units: int, found: Found) -> di
     return results
 
 
-def plan(
-    probe: Probe,
-    scenario: Scenario,
-    race: Raced | None,
-    means: Means,
-    units: int,
-    winners: int,
-    found: Found,
-) -> list[tuple[Probe, AttackTask]]:
-    """The attacks on one cell, with as many steps and clients as the units allow."""
+def battery(probe: Probe, race: Raced | None, means: Means, winners: int) -> Sequence[Method]:
+    """The attacks on one cell: who wins its race, who needs none, and who knows more."""
     racing = {method.label: method for method in racers(probe.scenario)} if race else {}
     best = [racing[label] for label in race.best(winners)] if race else []
     honest = not probe.cell.server
     fit = standing(probe.scenario, means.own) if honest else readers(probe.scenario)
-    methods = distinct([*fit, *best])
+    return distinct([*fit, *best])
+
+
+def tried(
+    probes: Sequence[Probe],
+    chosen: dict[Cell, Sequence[Method]],
+    means: Means,
+    units: int,
+    found: Found,
+) -> dict[Cell, int]:
+    """Let planted clients say how many steps attacks need, where the units have room for that.
+
+    Attacks of the scenario's own keep the steps that it says. Returns the units that it took.
+    """
+    asked = {Method.with_options(one.name, one.options).label for one in means.own}
+    tasks = []
+    for probe in probes:
+        room = int(TRYING * units)
+        for method in chosen[probe.cell]:
+            takes = 2 * units_of(method, probe.scenario, len(probe.planted), probe.samples)
+            if method.label in asked or not searches(method, probe.scenario) or takes > room:
+                continue
+            if probe.planted:
+                tasks.append((probe, method, TrialTask(probe.folder.path, method, probe.planted)))
+                room -= takes
+    done = means.carry([task for _, _, task in tasks], means.deadline)
+    spent: dict[Cell, int] = {}
+    for (probe, method, _), trial in zip(tasks, done, strict=True):
+        if isinstance(trial, Exception):
+            continue  # then it takes all its steps
+        took = units_of(method, probe.scenario, len(probe.planted), probe.samples)
+        spent[probe.cell] = spent.get(probe.cell, 0) + int(took * trial.work)
+        found.trials.setdefault(probe.cell.name, {})[method.label] = trial.plain()
+        chosen[probe.cell] = [
+            shortened(one, probe.scenario, trial.part) if one == method else one
+            for one in chosen[probe.cell]
+        ]
+    return spent
+
+
+def plan(
+    probe: Probe,
+    methods: Sequence[Method],
+    race: Raced | None,
+    means: Means,
+    units: int,
+    found: Found,
+) -> list[tuple[Probe, AttackTask]]:
+    """The attacks on one cell, with as many steps and clients as the units allow."""
     most = len(probe.recording.updates)
     chosen = planned(
         methods,
         probe.scenario,
         samples=probe.samples,
-        needed=math.ceil(victims_for(SHARE, LEVEL) / probe.samples),
+        needed=victims_for(SHARE, LEVEL),
         most=most,
         units=units,
         planted=2 * len(probe.planted),  # here, and in a control

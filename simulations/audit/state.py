@@ -56,6 +56,7 @@ class Audit:
     rate: Rate | None = None
     training: float = 0.0  # computing seconds of the training itself
     own: Found = field(default_factory=Found)
+    kinds: set[str] = field(default_factory=set)  # of claim that a server told more cannot make
     between: Found = field(default_factory=Found)  # configured too, but not required
     series: Found = field(default_factory=Found)  # of all rounds of the training together
     possible: Found = field(default_factory=Found)

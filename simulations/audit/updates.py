@@ -2,13 +2,14 @@
 
 import math
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from fedpriv.errors import FedprivError
 from fedpriv.evidence.victims import slots_of
 from fedpriv.metrics.rates import LEVEL, SHARE, victims_for
 from fedpriv.runfolder import RunFolder
-from fedpriv.simulations.audit.battery import standing
+from fedpriv.simulations.audit.battery import Method, shortened, standing
 from fedpriv.simulations.audit.cells import (
     Cell,
     configured_cells,
@@ -19,9 +20,11 @@ from fedpriv.simulations.audit.cells import (
 from fedpriv.simulations.audit.controls import controlled
 from fedpriv.simulations.audit.defending import defences
 from fedpriv.simulations.audit.malicious import guarded, promised, servers
+from fedpriv.simulations.audit.planted_series import control
 from fedpriv.simulations.audit.series import inferred_from, recorded
 from fedpriv.simulations.audit.stage import RACING, Found, attacked, exposed_cell
 from fedpriv.simulations.audit.state import Audit
+from fedpriv.simulations.audit.told import holding, merged, tellable, told_cells
 from fedpriv.simulations.audit.work import calibrated, planned, units_of
 from fedpriv.simulations.federation.progress import PlainLines
 from fedpriv.simulations.federation.run import simulate
@@ -32,6 +35,8 @@ from fedpriv.tables import Row
 
 TRAINING = 0.4  # the part of the time that training may take
 OWN, BETWEEN, POSSIBLE = 0.4, 0.08, 0.12  # how the units are shared, besides malicious servers
+TOLD = 0.9  # of OWN, where a server that is told more is asked first
+READER = "quick"  # who reads labels off updates of many samples
 
 
 def of_updates(work: Audit, resume: bool) -> None:
@@ -41,21 +46,25 @@ def of_updates(work: Audit, resume: bool) -> None:
         return
     known = [number for number in work.means.starts.rounds() if number <= work.rounds + 1]
     cells = configured_cells([number for number in known if number <= work.rounds] or [1])
+    first = told_cells(cells[:1])[0] if tellable(work.scenario) else cells[0]
     try:
-        budgeted(work, cells[0])
+        budgeted(work, first)
     except FedprivError:
         if work.in_time():
             raise
         return  # stopped before anybody answered in the first cell: the verdict says so
-    work.tell(forecast(work, cells[0]))
+    work.tell(forecast(work, first))
     place = work.folder.below("cells")
     part = OWN if cells[2:] else OWN + BETWEEN
-    work.own = attacked(work.scenario, cells[:2], place, work.means, int(part * work.units))
-    work.own = controlled(work.own, work.scenario, place, work.means)
+    work.own = configured(work, cells[:2], int(part * work.units))
     note(work, work.own)
     work.series = inferred_from(work.scenario, work.folder, work.means, work.units, work.rounds)
+    if work.series.rows and work.in_time():
+        work.tell("a control: the same attacks on a planted federation that was made to leak")
+        planted = work.folder.below("controls", "all-rounds")
+        work.series.controls = control(work.scenario, planted, work.means)
     note(work, work.series)
-    if cells[2:]:
+    if cells[2:] and not work.kinds:
         units = int(BETWEEN * work.units)
         work.between = attacked(work.scenario, cells[2:], place, work.means, units, enough=1)
         note(work, work.between)
@@ -73,6 +82,33 @@ def of_updates(work: Audit, resume: bool) -> None:
     note(work, work.malicious)
     defences(work)
     work.guarded = guarded(work)
+
+
+def configured(work: Audit, cells: Sequence[Cell], units: int) -> Found:
+    """What clients really do; what a server that is told more cannot draw is not searched again.
+
+    Such a server may read more labels, or owners. About them the updates themselves are asked, by a
+    search with as many steps as any has at the least.
+    """
+    place = work.folder.below("cells")
+
+    def searched(cells: Sequence[Cell], units: int) -> Found:
+        found = attacked(work.scenario, cells, place, work.means, units)
+        return controlled(found, work.scenario, place, work.means)
+
+    if not tellable(work.scenario):
+        return searched(cells, units)
+    told = searched(told_cells(cells), int(TOLD * units))
+    work.kinds = holding(told, work.gates)
+    if "sample" not in work.kinds:
+        work.tell("a server that is told more decides nothing: the updates themselves are searched")
+        direct = searched(cells, units - told.units)
+        direct.races, direct.trials = told.races | direct.races, told.trials | direct.trials
+        return direct
+    work.tell(f"not even a server that is told more can tell the {' or '.join(sorted(work.kinds))}")
+    reader = [shortened(Method(READER), work.scenario, 0.0)]
+    direct = attacked(work.scenario, cells, place, work.means, work.units, only=reader)
+    return merged(told, direct, work.kinds)
 
 
 def train(work: Audit, resume: bool) -> None:
@@ -128,7 +164,7 @@ def forecast(work: Audit, cell: Cell) -> str:
     methods = standing(place.scenario(), work.means.own)
     samples = slots_of(recording.updates[0])
     planted = 2 * planted_messages(work.scenario, cell)  # in the cell, and in a control
-    needed = min(math.ceil(victims_for(SHARE, LEVEL) / samples), len(recording.updates))
+    needed = min(victims_for(SHARE, LEVEL), len(recording.updates))
     each = int(OWN * work.units) // 2
     fits = planned(
         methods,

@@ -73,6 +73,7 @@ def _members(rows: Sequence[Row], level: float) -> Outcome:
         "worst": found.found,
         "blind": USUAL,
         "attack": str(rows[0].get("attack", "")),
+        "unit": "sample",
     }
     said = said_of_members(about["attack"], found, rows)
     wide = float(norm.ppf(level)) * found.auc_error
@@ -154,6 +155,27 @@ def _classes(rows: Sequence[Row], level: float, name: str = "class-share-error")
     if best <= TAKEN * blind.mean():
         return Outcome(**about, word="holds", why=said)
     return Outcome(**about, word="undecided", why=said)
+
+
+def beating(claim: str, rows: Sequence[Row]) -> set[str]:
+    """The attacks that beat a blind guess beyond chance; the level is shared among them."""
+    groups = by_attack(rows)
+    level = 1 - (1 - LEVEL) / max(1, len(groups))
+    return {str(own[0].get("attack", "")) for own in groups if _beats(claim, own, level)}
+
+
+def _beats(claim: str, rows: Sequence[Row], level: float) -> bool:
+    if claim == "member":
+        fpr = [float(row["member-fpr"]) for row in rows]
+        others = int(rows[0]["others"])
+        found = exposure(fpr, [float(row["member-rank"]) for row in rows], others)
+        return found.auc - float(norm.ppf(level)) * found.auc_error > 0.5
+    name = "traced-hit" if claim == "owner" else "class-share-error"
+    values = np.array([float(row[name]) for row in rows])
+    blind = np.array([float(row.get(name + BLIND, math.nan)) for row in rows])
+    if claim == "owner":
+        return at_least(int((values > 0.5).sum()), len(values), level) > float(blind.mean())
+    return not bool(np.isnan(blind).any()) and chance_gained(blind - values) < 1 - level
 
 
 def chance_gained(gains: np.ndarray, draws: int = 20_000) -> float:

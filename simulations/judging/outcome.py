@@ -1,8 +1,12 @@
 """Outcomes: what scores decide about one kind of claim: leaks, holds or undecided.
 
-The unit is a victim: one sample of one client. Its worst score over all attacks and rounds counts
-once. A score that is no better than a blind guess is no leak. Where every attack is worse than a
-blind guess, nothing holds: it was attacked badly.
+A victim is one sample of one client. Its worst score over all attacks and rounds counts once. A
+score that is no better than a blind guess is no leak. Where every attack is worse than a blind
+guess, nothing holds: it was attacked badly.
+
+Samples behind one update may leak together, so that updates are what is independent: bounds are
+about clients then. A code is read by itself, and every client's codes are read: there bounds are
+about samples.
 """
 
 import math
@@ -16,16 +20,19 @@ from fedpriv.metrics.gates import Gate
 from fedpriv.metrics.rates import (
     LEVEL,
     SHARE,
-    at_least,
     at_most,
     exact_interval,
+    independent,
+    share_between,
     victims_for,
 )
 from fedpriv.simulations.judging.gate import counted
 from fedpriv.tables import Row
 
 Word = Literal["leaks", "holds", "undecided"]
+Unit = Literal["client", "sample"]
 BADLY = "it was attacked badly"
+WHOLE = ("owner", "member")  # claims about candidates of all clients, each judged by itself
 Z = 1.645  # of the normal distribution, one side, 95 %
 
 
@@ -33,11 +40,11 @@ Z = 1.645  # of the normal distribution, one side, 95 %
 class Outcome:
     """What was found out about one kind of claim.
 
-    `hits` of `victims` samples of `clients` clients leaked. `low` and `high` are the exact 95 %
-    interval of their share. `limit` is the share that is still allowed: a tenth for values with a
-    bound, the blind guess's own share plus the metric's margin for hits. Samples of one client may
-    leak together: then clients are what is independent. `clients_hit` of them had a sample that
-    leaked, and at most `clients_high` of all clients do (one side, 95 %).
+    `hits` of `victims` samples of `clients` clients leaked, and `clients_hit` clients had one that
+    did. `low` and `high` are the exact 95 % interval of a share: of what `unit` says where values
+    have a bound, and of samples where hits are counted. `limit` is the share that is still allowed:
+    a tenth for values with a bound, the blind guess's own share plus the metric's margin for hits.
+    At most `clients_high` of all clients have a sample that leaks (one side, 95 %).
     """
 
     claim: str
@@ -56,6 +63,13 @@ class Outcome:
     why: str = ""
     clients_hit: int = 0
     clients_high: float = 1.0
+    unit: Unit = "client"
+
+    @property
+    def counted(self) -> tuple[int, int]:
+        """Hits and how many there are of what bounds are about: clients or samples."""
+        by_client = self.unit == "client"
+        return (self.clients_hit, self.clients) if by_client else (self.hits, self.victims)
 
     @property
     def above(self) -> bool:
@@ -76,11 +90,13 @@ def outcomes(gates: Sequence[Gate], rows: Iterable[Row]) -> list[Outcome]:
     if gates:
         return [by_gate(gate, scores) for gate in gates]
     found: dict[str, Outcome] = {}
+    seen: set[str] = set()  # kinds that a metric has answered, or that a blind guess knows
     for name in METRICS:
         metric = METRICS.build(name)
         measured = [row for row in scores if number_in(row, name) is not None]
-        if not measured or metric.of in found:
+        if not measured or not metric.decides or metric.of in seen:
             continue
+        seen.add(metric.of)
         if metric.bound is not None:
             gate = Gate(name, metric.leaks == "high", metric.bound)
             found[metric.of] = by_worst(gate, measured)
@@ -116,21 +132,25 @@ def by_worst(gate: Gate, rows: Iterable[Row]) -> Outcome:
         worst[key] = gate.worst([row, worst[key]] if key in worst else [row]) or row
     hit = [row for row in worst.values() if leaked(row, gate)]
     shown = gate.worst(hit) or gate.worst(worst.values())
-    count = len(worst)
+    nodes = {str(row.get("node", "")) for row in hit}
+    unit: Unit = "sample" if all(map(alone, rows)) else "client"
     about: dict[str, Any] = {
         "claim": metric.of,
         "metric": gate.metric,
         "bound": gate.bound,
-        "victims": count,
+        "victims": len(worst),
         "clients": len({node for node, _ in worst}),
         "hits": len(hit),
         "limit": SHARE,
+        "unit": unit,
     }
     if shown is None:
         why = f"no score has '{gate.metric}'"
         return Outcome(**about, word="undecided", low=0.0, high=1.0, why=why)
-    low, high = exact_interval(len(hit), count, LEVEL)
-    nodes = {str(row.get("node", "")) for row in hit}
+    taken, count = (
+        (len(nodes), about["clients"]) if unit == "client" else (len(hit), about["victims"])
+    )
+    low, high = exact_interval(taken, count, LEVEL)
     about |= {
         "low": low,
         "high": high,
@@ -145,7 +165,7 @@ def by_worst(gate: Gate, rows: Iterable[Row]) -> Outcome:
     needed = victims_for(SHARE, LEVEL)
     if count < needed:
         why = (
-            f"{count} samples without a hit bound the share by {at_most(0, count):.0%} only; "
+            f"{count} {unit}s without a hit bound the share by {at_most(0, count):.0%} only; "
             f"{needed} are needed for {SHARE:.0%}"
         )
         return Outcome(**about, word="undecided", why=why)
@@ -213,8 +233,9 @@ def by_rate(name: str, margin: float, rows: Iterable[Row], least: float = 0.0) -
 def _rate(name: str, margin: float, rows: Sequence[Row], level: float, least: float) -> Outcome:
     hits = sum(float(row[name]) > 0.5 for row in rows)
     guesses = [value for row in rows if (value := number_in(row, name + BLIND)) is not None]
-    count = len(rows)
-    low, high = exact_interval(hits, count, LEVEL)
+    count, worth = len(rows), worth_of(name, rows)
+    low, high = share_between(hits / count, worth, LEVEL)
+    least_share, most_share = share_between(hits / count, worth, 2 * level - 1)  # of one side each
     about: dict[str, Any] = {
         "claim": METRICS.build(name).of,
         "metric": name,
@@ -226,6 +247,7 @@ def _rate(name: str, margin: float, rows: Sequence[Row], level: float, least: fl
         "high": high,
         "worst": hits / count,
         "attack": str(rows[0].get("attack", "")),
+        "unit": "sample",
     }
     if not guesses:
         why = "there is no blind guess to compare it with"
@@ -233,18 +255,39 @@ def _rate(name: str, margin: float, rows: Sequence[Row], level: float, least: fl
     blind = sum(guesses) / len(guesses)
     limit = min(1.0, max(least, blind + margin))
     about |= {"blind": blind, "limit": limit}
-    if at_least(hits, count, level) > limit:
+    if least_share > limit:
         return Outcome(**about, word="leaks")
-    if at_most(hits, count, level) < blind:
+    if most_share < blind:
         why = f"{BADLY}: {hits} of {count} right, a blind guess {blind:.0%}"
         return Outcome(**about, word="undecided", why=why)
-    if at_most(hits, count, level) <= limit:
+    if most_share <= limit:
         return Outcome(**about, word="holds")
     why = (
         f"{hits} of {count} right says between {low:.0%} and {high:.0%}; a blind guess is right "
         f"for {blind:.0%}, and {limit:.0%} are allowed"
     )
     return Outcome(**about, word="undecided", why=why)
+
+
+def worth_of(name: str, rows: Sequence[Row]) -> float:
+    """How many independent samples scores are worth; those behind one update may go together.
+
+    Attacks on all rounds of a training, and on codes, judge single samples of all clients.
+    """
+    if all(alone(row) or row.get("claim") in WHOLE for row in rows):
+        return float(len(rows))
+    sizes: dict[str, int] = {}
+    hits: dict[str, int] = {}
+    for row in rows:
+        node = str(row.get("node", ""))
+        sizes[node] = sizes.get(node, 0) + 1
+        hits[node] = hits.get(node, 0) + (float(row[name]) > 0.5)
+    return independent([hits[node] for node in sizes], list(sizes.values()))
+
+
+def alone(row: Row) -> bool:
+    """Whether a score is of a code, which is read by itself, and not of an update."""
+    return row.get("by") == "curious party"
 
 
 def leaked(row: Row, gate: Gate) -> bool:

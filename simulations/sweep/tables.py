@@ -20,20 +20,24 @@ MAIN = next(iter(DISTANCES))  # the reconstruction of samples
 STRONGEST = "strongest"  # stands for the best attack on each value of a defence
 EQUAL_M = f"cap-{MAIN}-at-equal-m"
 SPREAD = "-spread"  # the standard deviation over seeds
+NUMBERS = ["accuracy", "m", *DISTANCES.values()]
 
 
-def averaged(rows: Sequence[Row]) -> pd.DataFrame:
-    """Cells that succeeded, seeds averaged: one line for defence, value, attack and batch size."""
+def succeeded(rows: Sequence[Row]) -> pd.DataFrame:
+    """Cells that succeeded, a line for each seed; values as text."""
     frame = pd.DataFrame(rows)
     needed = [DISTANCES[MAIN], "accuracy"]
     if frame.empty or not {*needed} <= {*frame.columns}:
         return pd.DataFrame()
     frame = frame.dropna(subset=needed)
     frame["value"] = frame["value"].map(lambda value: "" if value is None else str(value))
-    keys = ["defence", "value", "attack", "knows", "batch"]
-    frame = frame.reindex(columns=list(dict.fromkeys([*frame.columns, "m", *DISTANCES.values()])))
-    numbers = ["accuracy", "m", *DISTANCES.values()]
-    return frame.groupby(keys, sort=False)[numbers].mean().reset_index()
+    return frame.reindex(columns=list(dict.fromkeys([*frame.columns, *NUMBERS])))
+
+
+def averaged(rows: Sequence[Row]) -> pd.DataFrame:
+    """Cells that succeeded, seeds averaged: one line for defence, value, attack and batch size."""
+    frame, keys = succeeded(rows), ["defence", "value", "attack", "knows", "batch"]
+    return frame if frame.empty else frame.groupby(keys, sort=False)[NUMBERS].mean().reset_index()
 
 
 def caps(rows: Sequence[Row]) -> list[Row]:
@@ -111,7 +115,7 @@ def write_tables(folder: SweepFolder, rows: Sequence[Row]) -> list[Row]:
     table = caps(rows)
     if table:
         folder.write_cap(table, markdown(table), latex(table))
-        save_ppc(folder.ppc_picture, averaged(rows))
+        save_ppc(folder.ppc_picture, succeeded(rows))
     return table
 
 

@@ -117,13 +117,13 @@ def test_secure_aggregation_hides_a_sample_among_its_own_clients_only(tmp_path):
     secret = from_tables(merged(UPDATES, {"federation": {"secagg": True, "rounds": 1}}))
     assert together(secret) == 2 and in_message(secret, Cell(1)) == 2
     chosen = cell_scenario(secret, Cell(1))
-    assert chosen.federation.clients == 2 * (15 + 3)  # 30 samples, and 6 of planted clients
+    assert chosen.federation.clients == 2 * (29 + 3)  # sums, and 6 samples of planted clients
     means = Means(Starts(tmp_path / "starts"), one_by_one, math.inf)
     probe = exposed_cell(secret, Cell(1), RunFolder(tmp_path / "cell"), means)
-    assert len(probe.planted) == 3 and len(probe.recording.updates) == 15 and probe.samples == 2
+    assert len(probe.planted) == 3 and len(probe.recording.updates) == 29 and probe.samples == 2
     apart, _ = load_folder(tmp_path / "cell" / "clients" / "observations")
     sums, _ = load_folder(tmp_path / "cell" / "observations")
-    assert len(sums) == 18
+    assert len(sums) == 32
     for key, value in sums[0].received.items():
         mean = (apart[0].received[key] + apart[1].received[key]) / 2
         torch.testing.assert_close(value, mean)

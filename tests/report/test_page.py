@@ -88,7 +88,9 @@ def test_runs_side_by_side_give_the_price_of_the_defence(make_run):
     assert 'class="verdict grey"' in text  # the undefended run is there for comparison
     assert "pruning(fraction=0.05)" in text
     assert "Against no defence (90.0%), pruned gained 0.0 points of accuracy" in text
-    assert "reached 12.0 dB PSNR with the attack dlg. So at most 63% of all samples can" in text
+    assert (
+        "reached 12.0 dB PSNR with the attack dlg. So at most 63% of all clients can have" in text
+    )
     assert "Without a defence the worst was 30.0" in text
 
 

@@ -63,7 +63,7 @@ def means_in(folder, **more):
 
 
 def score(psnr, victim, **more):
-    row = {"node": 0, "victim": victim, "attack": "dlg", "by": "curious server", "round": 1}
+    row = {"node": victim, "victim": victim, "attack": "dlg", "by": "curious server", "round": 1}
     return {**row, "psnr": psnr, "psnr-blind": 10.0, **more}
 
 
@@ -88,10 +88,11 @@ def test_a_cell_differs_from_training_in_batch_and_steps_alone():
 
 
 def test_a_cell_has_clients_enough_for_a_bound():
-    assert needed_messages(FOUR, Cell(1)) == 8  # of 4 samples each: 32, and 29 are needed
-    assert needed_messages(FOUR, Cell(1, 1)) == 29
+    assert needed_messages(FOUR, Cell(1)) == needed_messages(FOUR, Cell(1, 1)) == 29
+    single = cell_scenario(FOUR, Cell(1, 1))
+    assert single.federation.clients == 29 + 6 and single.federation.fraction == 1.0
     chosen = cell_scenario(FOUR, Cell(1))
-    assert chosen.federation.clients == 8 + 2 and chosen.federation.fraction == 1.0
+    assert chosen.federation.clients == 64 // 4  # with more, batches would be smaller
 
 
 @pytest.mark.filterwarnings("ignore:Optimal order")  # of Opacus, for few samples
@@ -184,7 +185,7 @@ def test_none_of_two_is_said_with_its_interval():
     found = outcomes([parsed("psnr>20")], [score(12.0, 0), score(12.0, 1)])
     assert (f"{found[0].low:.0%}", f"{found[0].high:.0%}") == ("0%", "84%")
     text = sentence("undecided", found, [])
-    assert "2 samples without a hit" in text and "29 are needed for 10%" in text
+    assert "2 clients without a hit" in text and "29 are needed for 10%" in text
 
 
 def test_a_gate_on_hits_is_the_share_that_may_be_right():

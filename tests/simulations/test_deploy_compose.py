@@ -40,8 +40,8 @@ def test_each_gpu_client_reserves_the_gpu_that_was_named_for_it():
         reserved = tables[f"gpu-client-{number}"]["deploy"]["resources"]["reservations"]
         [device] = reserved["devices"]
         assert device["capabilities"] == ["gpu"] and "count" not in device
-        assert interpolated(device["device_ids"][0], {f"GPU_{number}": "7"}) == "7"
-        assert interpolated(device["device_ids"][0], {}) == "0"  # all share one
+        assert interpolated(device["device_ids"][0], {f"GPU_{number}": "7"}, "gpu") == "7"
+        assert interpolated(device["device_ids"][0], {}, "gpu") == "0"  # all share one
 
 
 def test_security_is_the_default():

@@ -14,7 +14,7 @@ from fedpriv.simulations.audit.battery import Method, Raced
 from fedpriv.simulations.audit.cells import Cell
 from fedpriv.simulations.audit.controls import controlled, undefended
 from fedpriv.simulations.audit.fairness import of_fairness
-from fedpriv.simulations.audit.stage import Found, Means, exposed_cell, few, plan
+from fedpriv.simulations.audit.stage import Found, Means, battery, exposed_cell, few, plan
 from fedpriv.simulations.audit.tasks import one_by_one
 from fedpriv.simulations.federation.exposure import Starts
 
@@ -31,9 +31,10 @@ def means_in(folder):
 
 
 def rows(values, attack="dlg", run="own"):
-    about = {"run": run, "attack": attack, "by": "curious server", "round": 1, "node": 0}
+    about = {"run": run, "attack": attack, "by": "curious server", "round": 1}
     return [
-        {**about, "victim": i, "psnr": value, "psnr-blind": 10.0} for i, value in enumerate(values)
+        {**about, "node": i, "victim": i, "psnr": value, "psnr-blind": 10.0}
+        for i, value in enumerate(values)
     ]
 
 
@@ -77,9 +78,11 @@ def test_a_search_is_shown_to_work_on_planted_clients_and_a_weak_one_is_not(tmp_
     method = Method("adam+cosine", {"steps": steps})
     cell, blind = Cell(1), rows([10.0] * 30, "adam+cosine-shrunk", "round-1-batch-own")
     found = Found(rows=blind, methods={cell: (method,)})
-    found = controlled(found, LOUD, RunFolder(tmp_path / "cells"), means_in(tmp_path))
+    noise = {"plugins": [{"name": "noise", "scale": 10.0}]}
+    single = from_tables(merged(UPDATES, noise))
+    found = controlled(found, single, RunFolder(tmp_path / "cells"), means_in(tmp_path))
     assert {row["attack"] for row in found.controls} == {"adam+cosine"}
-    assert len(found.controls) == 8  # two planted clients, four samples each
+    assert len(found.controls) == 6  # planted clients, a sample each
     assert (of_fairness(GATE, blind, found.controls) == []) is works
 
 
@@ -90,7 +93,7 @@ def test_fewer_steps_fewer_victims_and_no_planted_client_are_missing(tmp_path):
 
     def missing(units):
         found = Found()
-        plan(probe, FOUR, race, means, units, 1, found)
+        plan(probe, battery(probe, race, means, 1), race, means, units, found)
         return {one["attack"]: one["why"] for one in found.missing}
 
     assert set(missing(10**9)) == {"idlg"}  # for which the race had no room
@@ -115,4 +118,4 @@ def test_answers_about_membership_do_not_count_as_samples_that_were_attacked(tmp
     others = [{**row, "victim": 100 + i, "psnr": None} for i, row in enumerate(4 * drawn)]
     found = Found(rows=[*drawn, *others])
     few(probe, found, [])
-    assert [one["why"] for one in found.missing] == ["8 samples were attacked, 29 are needed"]
+    assert [one["why"] for one in found.missing] == ["8 clients were attacked, 29 are needed"]

@@ -9,7 +9,7 @@ from fedpriv.simulations.judging.outcome import by_worst, outcomes, overall
 PSNR = parsed("psnr>20")
 
 
-def rows(values, blind=10.0, attack="dlg", metric="psnr", clients=10, **more):
+def rows(values, blind=10.0, attack="dlg", metric="psnr", clients=1000, **more):
     return [
         {
             "node": i % clients,
@@ -42,6 +42,33 @@ def test_three_attacks_on_two_samples_are_two_victims():
 def test_twenty_nine_samples_without_a_hit_hold():
     assert by_worst(PSNR, rows([12.0] * 29)).word == "holds"
     assert by_worst(PSNR, rows([12.0] * 28)).word == "undecided"
+
+
+def test_samples_of_few_clients_may_leak_together():
+    """Nine clients with forty samples each are nine draws; codes are read one by one."""
+    few = by_worst(PSNR, rows([12.0] * 360, clients=9))
+    assert (few.word, few.unit, few.counted) == ("undecided", "client", (0, 9))
+    assert few.high == pytest.approx(0.336, abs=0.001) and "9 clients without a hit" in few.why
+    assert by_worst(PSNR, rows([12.0] * 360, clients=29)).word == "holds"
+    codes = [{**row, "by": "curious party"} for row in rows([12.0] * 360, clients=2)]
+    assert by_worst(PSNR, codes).counted == (0, 360) and by_worst(PSNR, codes).word == "holds"
+
+
+def test_labels_of_clients_that_go_together_are_worth_fewer_samples():
+    """All labels of one client in ten are read: the ten clients count, and not their samples."""
+    together = [
+        {**row, "label-hit": float(row["node"] == 0)} for row in rows([0.0] * 400, clients=10)
+    ]
+    spread = [{**row, "label-hit": float(i % 10 == 0)} for i, row in enumerate(rows([0.0] * 400))]
+    for scores in (together, spread):
+        for row in scores:
+            row["label-hit-blind"] = 0.1
+    (one,), (other,) = (
+        [o for o in outcomes([], s) if o.claim == "labels"] for s in (together, spread)
+    )
+    assert one.hits == other.hits == 40
+    assert other.word == "holds" and one.word == "undecided"
+    assert one.high > 0.4 > 0.15 > other.high
 
 
 def test_the_worst_attack_on_a_victim_counts():

@@ -1,0 +1,106 @@
+"""A server that is told more: each client's model after its first step, besides the update.
+
+An update of many local steps is slow to search, so that an audit could attack few of them. But
+whoever can draw a sample from the whole update can also draw it when told more: one may forget what
+one was told. So what a better informed server cannot draw, the real one cannot draw either. The
+model after the first step is the update of one batch, which is fast to search with all strength.
+
+This needs that later steps carry nothing else of the first batch. So it is done for one pass of
+SGD, whose momentum after one step is the step itself, and for plugins that act within single steps
+and keep nothing. With Poisson draws, as dp has them, a sample may come again in a later step; what
+several steps say of one sample together is not tested, as it is not for several rounds. Batches
+are drawn at random, so that the samples of the first one stand for all.
+
+What leaks to the better informed server says nothing: then the updates themselves are attacked.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from fedpriv.catalogue import METRICS
+from fedpriv.clients.catalogue import hides, in_steps
+from fedpriv.columns import BLIND
+from fedpriv.metrics.gates import Gate
+from fedpriv.scenario import Scenario
+from fedpriv.scenario.built import shares_of
+from fedpriv.simulations.audit.cells import Cell
+from fedpriv.simulations.audit.fairness import of_fairness
+from fedpriv.simulations.audit.stage import Found
+from fedpriv.simulations.judging.outcome import outcomes
+from fedpriv.tables import Row
+
+LARGE = 64  # samples: an update of so many, or fewer, is attacked itself
+
+
+def tellable(scenario: Scenario) -> bool:
+    """Whether a server that is told the first step sees more than one that sees the update."""
+    training = scenario.training
+    samples = max(map(len, shares_of(scenario)))
+    drawn = training.steps_for(samples) * training.batch_size
+    once = training.local_epochs == 1 if training.local_steps is None else drawn <= samples
+    apart = all(not hides(spec.name) or in_steps(spec.name) for spec in scenario.plugins)
+    many = training.steps_for(samples) > 1 and min(drawn, samples) > LARGE
+    return (
+        many and once and apart and training.optimiser == "sgd" and not scenario.federation.secagg
+    )
+
+
+def told_cells(cells: Iterable[Cell]) -> list[Cell]:
+    """The same rounds as a server sees them that is told the first step."""
+    return [replace(cell, told=True) for cell in cells]
+
+
+def holding(found: Found, gates: Sequence[Gate]) -> set[str]:
+    """The kinds of claim that not even the better informed server can make.
+
+    What is missing, or was attacked badly, leaves a kind open.
+    """
+    if found.missing:
+        return set()
+    kinds: dict[str, set[str]] = {}
+    for one in outcomes(gates, found.rows):
+        kinds.setdefault(one.claim, set()).add(one.word)
+    return {
+        claim
+        for claim, words in kinds.items()
+        if words == {"holds"}
+        and not of_fairness(
+            [gate for gate in gates if METRICS.build(gate.metric).of == claim],
+            about(found.rows, {claim}),
+            about(found.controls, {claim}),
+        )
+    }
+
+
+def about(rows: Iterable[Row], kinds: set[str]) -> list[Row]:
+    """Scores with the metrics of these kinds of claim, and of none that decides another kind."""
+    hidden = {
+        end
+        for name in METRICS
+        if (metric := METRICS.build(name)).decides and metric.of not in kinds
+        for end in (name, name + BLIND)
+    }
+    return [{key: value for key, value in row.items() if key not in hidden} for row in rows]
+
+
+def merged(told: Found, direct: Found, kinds: set[str]) -> Found:
+    """Both stages as one, the told one with the kinds of claim that it decides.
+
+    Owners are asked from all rounds of the training: few updates are too few to tell them by, so
+    that these say something of them only where they leak.
+    """
+    known = {one.claim: one.word for one in outcomes((), direct.rows)}
+    asked = {claim for claim in known if claim != "owner" or known[claim] == "leaks"}
+    return Found(
+        rows=[*about(told.rows, kinds), *about(direct.rows, asked | {"sample", "labels"})],
+        missing=[*told.missing, *direct.missing],
+        refused={**told.refused, **direct.refused},
+        absent={**told.absent, **direct.absent},
+        races={**told.races, **direct.races},
+        attacks={**told.attacks, **direct.attacks},
+        seconds=told.seconds + direct.seconds,
+        units=told.units + direct.units,
+        methods={**told.methods, **direct.methods},
+        controls=[*told.controls, *direct.controls],
+        trials={**told.trials, **direct.trials},
+    )
