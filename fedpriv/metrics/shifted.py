@@ -44,6 +44,6 @@ def _overlaps(a: Tensor, b: Tensor) -> Tensor:
     """Σ a(p + move) b(p) over all pixels p that both have, for every move, (…, 2H, 2W)."""
     size = [2 * side for side in a.shape[-2:]]
     found: Tensor = torch.fft.irfft2(
-        torch.fft.rfft2(a, s=size) * torch.fft.rfft2(b, s=size).conj(), s=size
+        torch.fft.rfft2(a, s=size) * torch.conj_physical(torch.fft.rfft2(b, s=size)), s=size
     )
     return found

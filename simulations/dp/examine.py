@@ -142,7 +142,7 @@ def both_worlds(
     One that fails in one world only shows by it which world it is.
     """
     sides = (game.quiet, game.loud)
-    found: list[Rows | Exception] = []
+    found: list[Rows | BaseException] = []
     for worlds in sides:
         try:
             found.append(drawn(mechanism, worlds, count, public, rounds=game.rounds))
@@ -150,7 +150,7 @@ def both_worlds(
             found.append(error)
     rows = [one for one in found if isinstance(one, Rows)]
     if not rows:
-        raise next(one for one in found if isinstance(one, Exception))
+        raise next(one for one in found if isinstance(one, BaseException))
     if len(rows) == 2 and rows[0].fields == rows[1].fields:
         return rows[0], rows[1]
     every = {name: size for one in rows for name, size in one.layout.items()}

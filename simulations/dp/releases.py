@@ -107,7 +107,7 @@ def one_by_one(
 ) -> dict[str, np.ndarray]:
     """The parts (count, size) of so many sessions, by name."""
     releases: list[dict[str, np.ndarray]] = []
-    first: Exception | None = None
+    first: BaseException | None = None
     failed = 0
     for _ in range(count):
         found: dict[str, np.ndarray] = {}

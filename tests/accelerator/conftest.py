@@ -50,6 +50,13 @@ def codes(run) -> RunFolder:
 
 
 @pytest.fixture(scope="session")
+def game(run) -> RunFolder:
+    """Codes of an encoder that was trained against a decoder, which its party keeps."""
+    tables = {"plugins": [{"name": "ran"}], "attacks": [{"name": "decoder"}], "keep-truth": True}
+    return run(merged(CODES, FEW_EPOCHS) | tables)
+
+
+@pytest.fixture(scope="session")
 def inputs(run) -> RunFolder:
     """Parties that share their samples themselves, with noise."""
     short = merged(FEW_EPOCHS, {"representation": {"layer": "input"}})

@@ -36,6 +36,8 @@ def folder_for(name, request):
     row = row_of(name)
     if row.sees != "codes":
         return request.getfixturevalue("updates")
+    if {"own-decoder", "own-classifier"} & {*row.needs}:
+        return request.getfixturevalue("game")
     return request.getfixturevalue("inputs" if "input-layer" in row.needs else "codes")
 
 
