@@ -2,9 +2,10 @@
 
 Searches take a few samples behind an update. Where an app's clients train on more, the attacker is
 handed a single step of a client, alone and exact: the gradient of one batch at the weights that
-were sent, without momentum, noise, dropout or rounding. It tells more about these samples than the
-update does, which only has the sum of all steps. An attack that fails on it has no chance on the
-update; one that succeeds shows nothing about the update.
+were sent, without momentum, noise, dropout or rounding. In one pass over the samples it tells more
+about them than the update does, which only has the sum of all steps. An attack that fails on it has
+no chance on such an update; one that succeeds shows nothing about the update. With several epochs
+a sample enters at several weights, and a failure here proves less.
 """
 
 from collections.abc import Iterator, Sequence
