@@ -124,7 +124,7 @@ def test_an_audit_is_undecided_and_has_its_page(file, stopped, tmp_path):
     path = file(UPDATES, gate={"psnr": 99.0}, plugins=loud)  # which nothing crosses
     code, said = stopped(
         "audit", path, "--minutes", 600, "--out", place,
-        begun=lambda: RunFolder(place).scores_file.exists(),
+        begun=lambda: "units of work" in (tmp_path / "said").read_text(),  # attacks begin
     )  # fmt: skip
     assert code == 4, said
     folder = RunFolder(place)
