@@ -9,8 +9,8 @@ ENV PYTHONDONTWRITEBYTECODE=1 \
     PIP_DISABLE_PIP_VERSION_CHECK=1
 
 # Where torch comes from, and which lock goes with it. The default lock has torch with CUDA. A small image for machines without a GPU:
-#   docker build --build-arg LOCK=requirements-cpu.lock --build-arg TORCH_INDEX=https://download.pytorch.org/whl/cpu .
-# That lock has everything but torch. The two packages of requirements-torch.txt are then taken from TORCH_INDEX, by their versions alone.
+#   docker build --build-arg LOCK=requirements-cpu.lock --build-arg TORCH_INDEX=ADDRESS .
+# ADDRESS is an index of CPU wheels. That lock has everything but torch. The two packages of requirements-torch.txt are then taken from TORCH_INDEX, by their versions alone.
 ARG LOCK=requirements-image.lock
 ARG TORCH_INDEX=
 
