@@ -11,14 +11,17 @@ from fedpriv.scenario.built import dataset_of, model_of, training_samples
 from fedpriv.scenario.sections import Attack, Sweep
 from fedpriv.simulations.federation.backends import chosen, step_seconds, work_seconds
 from fedpriv.simulations.federation.ray_start import start_seconds
+from fedpriv.simulations.judging.askable import asks, of_counts
 from fedpriv.simulations.judging.conditions import row_of
 from fedpriv.simulations.sweep.cells import Cell, cells_of, exposed_scenario
 from fedpriv.strategies.catalogue import row_of as strategy_row
 
 SECOND_ORDER = 4.0  # a step of an inversion over a step of training: gradients of gradients
-SCORED = 3.0  # a candidate in a round over its share of a training step: gradient and logits
+SCORED = 6.0  # a candidate in a round over its share of a training step: gradient and logits
+CHUNK = 32  # candidates are scored many at a time, also where clients have small batches
 ACTIVATIONS = 3.0  # copies of the model that training holds: weights, gradients, update
 LONG = 5.0  # minutes of attacks from which on we say what makes them shorter
+LOUD = "warning"  # severity of a finding that changes what the figures mean
 BASE = 0.6  # GB that Python with torch takes before anything is loaded
 
 
@@ -36,6 +39,7 @@ class Forecast:
     grid: str = ""  # what a sweep consists of; the minutes are of all of it
     slowest: str = ""  # the attack that takes most of the minutes
     shorter: str = ""  # the keys that make it shorter
+    doubts: tuple[str, ...] = ()  # what will make figures hard to read
 
     @property
     def lines(self) -> list[str]:
@@ -50,6 +54,7 @@ class Forecast:
             f"memory: about {self.memory_gb:.1f} GB; evidence on disk: about {self.disk_gb:.2f} GB",
             *([f"sweep: {self.grid}"] if self.grid else []),
             *([f"to shorten the attacks, lower {self.shorter}"] if long else []),
+            *(f"warning: {text}" for text in self.doubts),
         ]
 
 
@@ -88,6 +93,7 @@ def forecast(scenario: Scenario, ray_address: str | None = None) -> Forecast:
         grid,
         slowest,
         shorter,
+        doubts_of(scenario),
     )
 
 
@@ -104,6 +110,23 @@ def slowest_of(attacks: Sequence[Attack], scenario: Scenario) -> tuple[str, str]
     if "own-samples" in needs:
         return slowest.name, "attacks.clients (shadow clients)"
     return slowest.name, "attacks.victims (updates) or attacks.steps"
+
+
+def doubts_of(scenario: Scenario) -> tuple[str, ...]:
+    """Too few members to ask about, as far as the settings tell."""
+    if not asks(scenario.attacks):
+        return ()
+    found = of_counts(members_of(scenario), members_of(scenario))
+    return tuple(f"{one['cause']}: {one['detail']}" for one in found if one["severity"] == LOUD)
+
+
+def members_of(scenario: Scenario) -> int:
+    """How many members can be asked about, each beside a sample that was held out."""
+    training, federation = scenario.training, scenario.federation
+    each = max(1, len(training_samples(scenario)[0]) // federation.clients)
+    used = min(each, training.steps_for(each) * training.batch_size * federation.rounds)
+    outside = scenario.data.reserve + len(dataset_of(scenario).y_test)
+    return min(used * federation.clients, scenario.inference.candidates // 2, outside // 2)
 
 
 def sweep_seconds(cells: Sequence[Cell], sweep: Sweep) -> float:
@@ -165,7 +188,7 @@ def shadow_client_steps(attack: Attack, scenario: Scenario) -> float:
 
 def scored_round(scenario: Scenario) -> float:
     """Scoring all candidates in one round."""
-    return SCORED * scenario.inference.candidates / scenario.training.batch_size
+    return SCORED * 2 * members_of(scenario) / max(CHUNK, scenario.training.batch_size)
 
 
 def client_steps(scenario: Scenario) -> int:

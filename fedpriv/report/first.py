@@ -19,6 +19,7 @@ from fedpriv.tables import decisive
 MOST = 6  # lines of what was tested, and of what was not
 ORIGINAL = "original"
 DECIBELS = "dB"
+BESIDES = {"label-hit": "labels", "traced-hit": "owner"}  # what a drawn sample also shows
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,9 @@ def attackers(runs: Sequence[Run]) -> list[str]:
         for _, row in run.scores.iterrows():
             by, claim = row.get("by", "curious server"), row.get("claim", "sample")
             whose = f" of {run.name}" if len(runs) > 1 else ""
-            key = f"{claim}: {by}, {row.get('attack', '')}{whose}"
+            also = [kind for column, kind in BESIDES.items() if row.notna().get(column)]
+            claims = ", ".join(dict.fromkeys([claim, *also]))
+            key = f"{claims}: {by}, {row.get('attack', '')}{whose}"
             found.setdefault(key, set()).add((str(row.get("node")), str(row.get("victim"))))
     return [f"{key} ({len(victims)} samples)" for key, victims in found.items()]
 
@@ -132,7 +135,7 @@ def not_attacked(runs: Sequence[Run], kinds: Sequence[Kind]) -> list[str]:
     claimed |= {kind.claim for kind in kinds}
     silent = [kind for kind in CLAIMS if kind not in claimed]
     if claimed and silent:
-        lines.append(f"what nobody claimed: {', '.join(silent)}")
+        lines.append(f"no attack here asked for: {', '.join(silent)}")
     return [*lines, "every attack that the scenario does not name"]
 
 

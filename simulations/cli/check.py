@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from fedpriv.simulations.cli.options import AsJson, Profile, Settings
-from fedpriv.simulations.cli.terminal import out
+from fedpriv.simulations.cli.terminal import err, out
 
 
 def check(
@@ -23,6 +23,8 @@ def check(
     from fedpriv.simulations.forecast import forecast
     from fedpriv.simulations.variants import variants_of
 
+    if not as_json:
+        err.print(f"looking at {scenario} …", highlight=False, markup=False)
     chosen = read(scenario, settings or [], profile)
     found: dict[str, dict[str, str]] = {}
     for name, variant in variants_of(chosen):

@@ -123,7 +123,7 @@ def attacked(**federation):
 
     def minutes(*attacks):
         tables = {**SMALL, "federation": {**SMALL["federation"], **federation}}
-        tables |= {"inference": {"candidates": 40}, "training": {"batch-size": 16}}
+        tables |= {"inference": {"candidates": 16}, "training": {"batch-size": 16}}
         made = from_tables(tables | {"attacks": list(attacks)})
         return forecast(made).attack_minutes
 
@@ -134,7 +134,7 @@ def test_a_forecast_counts_shadow_federations(monkeypatch):
     monkeypatch.setattr("fedpriv.simulations.forecast.step_seconds", lambda scenario: 60.0)
     minutes = attacked(rounds=4)  # one minute a step: minutes are steps
     alone = minutes({"name": "member-loss"})
-    scored = 3.0 * 40 / 16  # candidates over the batch size
+    scored = 6.0 * 16 / 32  # candidates, of which 32 are scored at a time
     assert alone == pytest.approx(4 * scored)
     trained = 3 * 2  # three clients with 21 samples each, in batches of 16
     shadow = 4 * (trained + scored)
@@ -146,6 +146,12 @@ def test_a_forecast_counts_shadow_federations(monkeypatch):
     assert minutes(twenty, {"name": "rmia", "count": 20}) == minutes(twenty)  # the same shadows
     assert minutes(twenty, four) == pytest.approx(alone + 24 * shadow)
     assert minutes({**four, "rounds": "last"}) == pytest.approx(minutes(four) / 4)
+
+
+def test_few_members_are_said_before_any_training():
+    few = forecast(from_tables(SMALL | {"attacks": [{"name": "member-loss"}]}))
+    assert "warning: few candidates: 8 members" in "\n".join(few.lines)  # of 16 test samples
+    assert forecast(from_tables(SMALL | {"attacks": [{"name": "linear"}]})).doubts == ()
 
 
 def test_a_forecast_counts_shadow_clients(monkeypatch):
