@@ -157,9 +157,7 @@ def search_steps(attack: Attack, scenario: Scenario) -> float:
 
 def candidate_steps(attacks: Sequence[Attack], scenario: Scenario) -> float:
     """Scoring all candidates in every round. Attacks on the same rounds share it."""
-    looked = {
-        rounds_of(one, scenario) for one in attacks if "candidates" in row_of(one.name).needs
-    }
+    looked = {rounds_of(one, scenario) for one in attacks if "candidates" in row_of(one.name).needs}
     return sum(map(len, looked)) * scored_round(scenario)
 
 

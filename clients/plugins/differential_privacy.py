@@ -89,8 +89,8 @@ class DifferentialPrivacy(PrivacyPlugin):
 
     Give either `epsilon` or `noise_multiplier`. With `epsilon` every round has the same noise, so
     strong that the whole run spends no more than it: the first round spends most of it, and each
-    later one adds less. A client refuses the round that would spend more than `budget` (default: `epsilon`). Without
-    noise and with an infinite norm there is no defence.
+    later one adds less. A client refuses the round that would spend more than `budget` (default:
+    `epsilon`). Without noise and with an infinite norm there is no defence.
 
     `samples` is how many samples a client is publicly known to have, about. Sampling rate and steps
     follow from it. Without it each client draws a noised number once, which spends an ε of 0.1 or
