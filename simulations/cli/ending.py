@@ -26,7 +26,7 @@ def told_on(console: Console) -> Any:
         if before < done < total:
             seconds = (time.monotonic() - start) / (done - before) * (total - done)
             left = f"  {seconds:.0f} s left"
-        console.print(f"attack {attack}: {done} of {total} done{left}", highlight=False)
+        console.print(f"{attack}: {done} of {total} done{left}", highlight=False)
 
     return tell
 
