@@ -219,7 +219,7 @@ def _why_auto(device: str) -> str:
 
 def _about(minutes: float | None) -> str:
     if minutes is None:
-        return "only a run can tell"
+        return "only a run can tell (it follows the epochs of [representation])"
     if minutes < 1:
         return "less than a minute"
     return f"about {minutes:.0f} min" if minutes < 120 else f"about {minutes / 60:.1f} h"

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -13,6 +13,7 @@ from fedpriv.report.gallery import tiles
 from fedpriv.report.kinds import Kind, kinds_of_audit, kinds_of_runs
 from fedpriv.report.ladder import ladder
 from fedpriv.report.leakage import Measure, clipped, measure, measures
+from fedpriv.report.lights import WORDS, Light
 from fedpriv.report.reading import Grid, Run
 from fedpriv.tables import decisive
 
@@ -38,15 +39,20 @@ class First:
     scale: Tile | None = None
 
 
-def first_of_runs(runs: Sequence[Run], what: Measure | None, leaks: bool = False) -> First:
-    """Of an audit by its coverage; of other runs by the attacks that they scored."""
+def first_of_runs(runs: Sequence[Run], what: Measure | None, light: Light = "green") -> First:
+    """Of an audit by its coverage; of other runs by the attacks that they scored.
+
+    `light` is the verdict's: no card is green where the verdict is undecided.
+    """
     if len(runs) == 1 and "outcome" in runs[0].audit:
         return first_of_audit(runs[0], what)
     shown = defended(runs)
     picture, attacks, kinds = worst_of(shown, what), attackers(runs), kinds_of_runs(shown)
+    if light == "grey":
+        kinds = [undecided(kind) for kind in kinds]
     if not attacks:
         todo = "Nothing was attacked. An audit attacks the federation as it is configured:"
-    elif leaks:
+    elif light == "red":
         todo = "Take a defence. An audit tries those that fit, and names the cheapest that holds:"
     else:
         todo = "An audit runs every attack that fits, and says what holds with which confidence:"
@@ -59,6 +65,10 @@ def first_of_runs(runs: Sequence[Run], what: Measure | None, leaks: bool = False
         audit_of(runs[0].environment, runs[0].scenario.name),
         scale_of(picture, what),
     )
+
+
+def undecided(kind: Kind) -> Kind:
+    return replace(kind, light="grey", word=WORDS["grey"]) if kind.light == "green" else kind
 
 
 def first_of_audit(run: Run, what: Measure | None) -> First:

@@ -57,7 +57,7 @@ def page_of(material: Material, command: str = "") -> str:
         what = worst_measure(scores, whats)
         sections += run_sections(material.runs, scores, what, gates)
         verdict = verdict or verdict_of_runs(material.runs, scores, whats)
-        first = first or first_of_runs(material.runs, what, verdict.light == "red")
+        first = first or first_of_runs(material.runs, what, verdict.light)
     if material.summaries or material.pictures:
         sections.insert(0, summary_section(material))
     return _template().render(

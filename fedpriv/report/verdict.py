@@ -110,8 +110,12 @@ def verdict_of_audit(run: Run) -> Verdict:
     found = run.audit
     light = OUTCOMES[found["outcome"]]
     sentence = str(found["sentence"]).removeprefix(f"{WORDS[light]}: ")
-    said = (sentence, found["possible"]["sentence"], found["advice"])
-    return Verdict(light, tuple(text for text in said if text))
+    planted = found.get("malicious") or {}
+    changed = planted.get("sentence", "") if planted.get("outcome") == "leaks" else ""
+    if changed and light != "red":
+        sentence = f"As configured: {sentence}"
+    said = (sentence, changed, found["possible"]["sentence"], found["advice"])
+    return Verdict(light, tuple(f"{text[:1].upper()}{text[1:]}" for text in said if text))
 
 
 def _by_gate(whats: Sequence[Measure], lights: Sequence[Light]) -> str:

@@ -112,5 +112,18 @@ def of_numbers(gates: Sequence[Gate], rows: Iterable[Row]) -> list[str]:
 
 
 def of_missing(missing: Sequence[dict[str, Any]]) -> list[str]:
-    """Required attacks that failed, were cut short or were left out."""
-    return [f"{one['attack']} in {one['cell']}: {one['why']}" for one in missing]
+    """Required attacks that failed, were cut short or were left out; one reason is said once."""
+    reasons: dict[str, list[dict[str, Any]]] = {}
+    for one in missing:
+        reasons.setdefault(one["why"], []).append(one)
+    found = []
+    for why, ones in reasons.items():
+        names = list(dict.fromkeys(one["attack"] for one in ones))
+        cells = list(dict.fromkeys(one["cell"] for one in ones))
+        if len(ones) == 1:
+            found.append(f"{names[0]} in {cells[0]}: {why}")
+            continue
+        few = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        where = cells[0] if len(cells) == 1 else f"{len(cells)} exposed rounds"
+        found.append(f"{few} in {where}: {why}")
+    return found

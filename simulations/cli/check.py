@@ -17,14 +17,14 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Look for mistakes in a scenario, and estimate what it takes; trains nothing."""
+    if not as_json:  # before the imports, which take seconds
+        err.print(f"looking at {scenario} …", highlight=False, markup=False)
     from fedpriv.errors import BadScenario
     from fedpriv.scenario import read
     from fedpriv.simulations.checks import problems
     from fedpriv.simulations.forecast import forecast
     from fedpriv.simulations.variants import variants_of
 
-    if not as_json:
-        err.print(f"looking at {scenario} …", highlight=False, markup=False)
     chosen = read(scenario, settings or [], profile)
     found: dict[str, dict[str, str]] = {}
     for name, variant in variants_of(chosen):

@@ -22,6 +22,13 @@ from fedpriv.simulations.cli.options import (
 from fedpriv.simulations.cli.tables import finite
 from fedpriv.simulations.cli.terminal import err, out
 
+# The columns of summary.csv that a terminal has room for.
+SHOWN = ("run", "attack", "accuracy", "accuracy-clean", "own-accuracy")
+SHOWN += ("psnr", "psnr-blind", "mse", "mse-blind", "attribute-hit", "attribute-hit-blind")
+MEANS = (
+    "Means over the attacked samples; blind: a guess without looking. accuracy: learned from the "
+    "codes as they are shared; clean: from codes without noise. summary.csv has all columns."
+)
 SPENT = "ε: spent from the first round to this one, as the clients say; δ is the plugin's"
 
 
@@ -137,13 +144,10 @@ def rounds_table(title: str, rounds: list[dict[str, Any]], most: int = 12) -> Ta
 
 
 def summary_table(title: str, rows: list[dict[str, Any]]) -> Table:
-    """What variants that share codes learned and what leaked.
-
-    The blind guesses are in summary.csv.
-    """
-    found = dict.fromkeys(key for row in rows for key in row if not key.endswith("-blind"))
-    columns = [name for name in found if name not in ("plugins", "seconds")]
-    table = Table(title=title)
+    """What variants that share codes learned and what leaked, beside a blind guess."""
+    found = {key for row in rows for key in row}
+    columns = [name for name in SHOWN if name in found]
+    table = Table(title=title, caption=MEANS, caption_justify="left")
     for name in columns:
         words = name in ("run", "attack")
         table.add_column(
