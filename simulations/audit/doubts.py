@@ -17,6 +17,8 @@ from fedpriv.simulations.judging.inferred import JUDGES
 from fedpriv.simulations.judging.outcome import number_in
 from fedpriv.tables import Row
 
+FEW = 3  # names that are all said
+
 
 def of_training(scenario: Scenario, rounds: Sequence[dict[str, Any]]) -> list[str]:
     """Training that did not end, and a model that has learned nothing."""
@@ -112,18 +114,15 @@ def of_numbers(gates: Sequence[Gate], rows: Iterable[Row]) -> list[str]:
 
 
 def of_missing(missing: Sequence[dict[str, Any]]) -> list[str]:
-    """Required attacks that failed, were cut short or were left out; one reason is said once."""
-    reasons: dict[str, list[dict[str, Any]]] = {}
+    """Required attacks that failed, were cut short or were left out: one line for each reason."""
+    groups: dict[tuple[str, str], list[str]] = {}
     for one in missing:
-        reasons.setdefault(one["why"], []).append(one)
-    found = []
-    for why, ones in reasons.items():
-        names = list(dict.fromkeys(one["attack"] for one in ones))
-        cells = list(dict.fromkeys(one["cell"] for one in ones))
-        if len(ones) == 1:
-            found.append(f"{names[0]} in {cells[0]}: {why}")
-            continue
-        few = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        where = cells[0] if len(cells) == 1 else f"{len(cells)} exposed rounds"
-        found.append(f"{few} in {where}: {why}")
-    return found
+        groups.setdefault((str(one["cell"]), str(one["why"])), []).append(str(one["attack"]))
+    return [f"{few(attacks)} in {cell}: {why}" for (cell, why), attacks in groups.items()]
+
+
+def few(names: Sequence[str]) -> str:
+    """Names in a row; where there are many, the first two and how many more."""
+    if len(names) <= FEW:
+        return ", ".join(names)
+    return f"{', '.join(names[: FEW - 1])} and {len(names) - FEW + 1} more attacks"

@@ -6,7 +6,7 @@ import os
 import shlex
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -133,14 +133,9 @@ def audit(
     again = shlex.join(["fedpriv", "audit", *named, str(place.path)])
     with kept(found["interrupted"], again):
         if found["outcome"] == "leaks":
-            raise GateCrossed(ended(found, "The federation leaks.", as_json))
+            raise GateCrossed(f"the federation leaks. See {found['report']}.")
         if found["outcome"] == "undecided":
-            raise Undecided(ended(found, "The audit is undecided.", as_json))
-
-
-def ended(found: dict[str, Any], short: str, as_json: bool) -> str:
-    """The last line; the sentences stand above it where they were printed."""
-    return f"{found['sentence'] if as_json else short} See {found['report']}."
+            raise Undecided(f"the audit is undecided. See {found['report']}.")
 
 
 def of_app(
@@ -177,6 +172,6 @@ def of_app(
             if kind in found:
                 out.print(f"{kind}: {found[kind]}", highlight=False, soft_wrap=True)
     if found["outcome"] == "leaks":
-        raise GateCrossed(f"{found['sentence']} See {found['report']}.")
+        raise GateCrossed(f"the app leaks. See {found['report']}.")
     if found["outcome"] == "undecided":
-        raise Undecided(f"{found['sentence']} See {found['report']}.")
+        raise Undecided(f"the audit is undecided. See {found['report']}.")
