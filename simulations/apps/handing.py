@@ -159,6 +159,12 @@ def one_step(seen: Observation, truth: Truth, size: int) -> Observation:
     return replace(asked, received=received)
 
 
+def winner_in(folder: RunFolder) -> dict[str, str]:
+    """The setting that won the race of an earlier search there, which is not raced again."""
+    won = next((claim.extra.get("won") for claim in folder.claims(RACER)), None)
+    return {"only": str(won)} if won else {}
+
+
 def handed(
     evidence: Sequence[Observation],
     folder: RunFolder,
@@ -186,10 +192,10 @@ def handed(
             seen.save(apart.observations)
             truth.save(apart.truth)
             steps.append(seen)
-        recording = Recording(steps, steps[0].round, None, {"run": app, "plugins": "unknown"})
-        judged = scored_claims(
-            recording, [Attack(name=RACER)], apart, public=public, progress=progress
-        )
+        known = [seen for seen, _ in group]
+        recording = Recording(known, steps[0].round, None, {"run": app, "plugins": "unknown"})
+        attack = Attack(name=RACER, options=winner_in(apart))
+        judged = scored_claims(recording, [attack], apart, public=public, progress=progress)
         if judged.failures:
             return Handed(why=judged.failures[0].why)
         late = judged.partial

@@ -77,7 +77,7 @@ def judge(job: Job) -> dict[str, Any]:
             f"{len(watched.rounds)} rounds in {time.monotonic() - started:.0f} s; "
             f"{len(watched.evidence)} updates seen"
         )
-        deliberate_threads(min(MOST_THREADS, os.cpu_count() or 1))
+        deliberate_threads(min(MOST_THREADS, cores()))
         start(folder, source.name, clients, watched.rounds)
         evidence, reasons = usable(watched, clients)
         for seen in evidence:
@@ -131,6 +131,13 @@ def judge(job: Job) -> dict[str, Any]:
     )
     write_report([folder.path])
     return verdict
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not on every system
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def asked_about(folder: RunFolder, clients: int, public: Public | None, why: str) -> list[str]:
