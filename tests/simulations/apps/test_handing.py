@@ -6,14 +6,16 @@ import pytest
 import torch
 from torch import nn
 
-from fedpriv.clients.noticing import Notes
+from fedpriv.clients.noticing import Eyes, Notes
+from fedpriv.evidence.claims import Public
 from fedpriv.evidence.observation import Observation
 from fedpriv.evidence.truth import Truth
 from fedpriv.runfolder import RunFolder
 from fedpriv.simulations.apps.attempts import Tried
 from fedpriv.simulations.apps.concluding import doubts_of
-from fedpriv.simulations.apps.handing import Handed, single_steps, why_open
+from fedpriv.simulations.apps.handing import Handed, handed, single_steps, why_open
 from fedpriv.simulations.apps.spending import Mechanism
+from fedpriv.simulations.apps.watching import Watched
 from fedpriv.simulations.judging.outcome import Outcome
 from fedpriv.simulations.judging.sums import joined
 
@@ -87,6 +89,18 @@ def test_behind_a_sum_every_client_is_handed_with_its_own_samples(tmp_path):
     for one, truth in steps:
         assert one.batch_size == 20
         torch.testing.assert_close(truth.x, folder.truth_of(f"1-{one.node}").x[:20])
+
+
+def test_more_clients_follow_where_the_first_few_have_no_hit(tmp_path):
+    folder = RunFolder(tmp_path)
+    _, seen = federation(folder, clients=12, samples=80, batch=32)
+    public = Public(torch.rand(100, 6), torch.randint(3, (100,)))
+    watched = Watched(folder.truth, Eyes())
+    found = handed(seen, folder, watched, [], "theirs", public, lambda part, loss: True)
+    assert (found.outcome.clients, found.outcome.victims, found.outcome.hits) == (12, 384, 0)
+    assert found.outcome.word == "undecided" and "12 clients without a hit" in found.sentence
+    said = (folder.path / "single-steps/attacks/strongest/attacked.json").read_text("utf-8")
+    assert '"only"' in said  # the second search does not race again
 
 
 def trained(epochs=1, net=None, dropout=0.0):
