@@ -23,8 +23,10 @@ from fedpriv.simulations.cli.tables import finite
 from fedpriv.simulations.cli.terminal import err, out
 
 # The columns of summary.csv that a terminal has room for.
-SHOWN = ("run", "attack", "accuracy", "accuracy-clean", "own-accuracy")
-SHOWN += ("psnr", "psnr-blind", "mse", "mse-blind", "attribute-hit", "attribute-hit-blind")
+SHOWN = (
+    *("run", "attack", "accuracy", "accuracy-clean", "own-accuracy"),
+    *("psnr", "psnr-blind", "mse", "mse-blind", "attribute-hit", "attribute-hit-blind"),
+)
 MEANS = (
     "Means over the attacked samples; blind: a guess without looking. accuracy: learned from the "
     "codes as they are shared; clean: from codes without noise. summary.csv has all columns."
