@@ -65,6 +65,7 @@ class Audit:
     tried: list[Tried] = field(default_factory=list)
     untried: list[str] = field(default_factory=list)
     where: str = ""  # the cell that defences were tried in
+    price_of_own: str = ""  # what the plugins cost that the federation has, where nothing leaks
     findings: list[Finding] = field(default_factory=list)
 
     def tell(self, text: str) -> None:
