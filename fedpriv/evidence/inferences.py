@@ -55,7 +55,7 @@ class Members(Claim):
         row: dict[str, Any] = {
             "node": int(truth.secrets[OWNER][t]),
             "score": float(self.scores[0][g]),
-            "others": len(truth.indices[~member].unique()),
+            "others": int((~member).sum()),
         }
         if RIGHT in self.found:
             right = self.found[RIGHT][0].double()

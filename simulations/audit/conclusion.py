@@ -65,14 +65,24 @@ def bound(one: Outcome) -> str:
     )
 
 
-def told_more(kinds: Collection[str]) -> str:
-    """By whom kinds of claim were judged that not even a better informed server can make."""
+def told_more(kinds: Collection[str], less: Mapping[str, int] | None = None) -> str:
+    """By whom kinds of claim were judged that not even a better informed server can make.
+
+    `less` are the clients that were judged by a server which is told less, by cell.
+    """
     if not kinds:
         return ""
-    return (
+    text = (
         f" About the {' and the '.join(sorted(kinds))} a server was asked that is also told each "
         "client's model after its first step, and so knows more than the real one."
     )
+    if less:
+        cells = ", ".join(f"{count} in {cell}" for cell, count in less.items())
+        text += (
+            f" It drew a sample of some clients; these were asked about by one that is told their "
+            f"model after more steps ({cells})."
+        )
+    return text
 
 
 def saved_steps(trials: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:

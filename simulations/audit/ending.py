@@ -69,7 +69,7 @@ def concluded(work: Audit) -> dict[str, Any]:
         "schema": SCHEMA,
         "outcome": word,
         "sentence": sentence(word, questions, reasons)
-        + told_more(work.kinds)
+        + told_more(work.kinds, work.less)
         + saved_steps(work.own.trials)
         + besides(others),
         "doubts": reasons,

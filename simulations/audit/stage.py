@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -121,8 +121,17 @@ class Means:
         return self.told(part, loss) and time.time() < self.deadline
 
 
-def exposed_cell(scenario: Scenario, cell: Cell, folder: RunFolder, means: Means) -> Probe:
-    """The cell's round trained, with evidence of those whose truth is there."""
+def exposed_cell(
+    scenario: Scenario,
+    cell: Cell,
+    folder: RunFolder,
+    means: Means,
+    nodes: Collection[str] | None = None,
+) -> Probe:
+    """The cell's round trained, with evidence of those whose truth is there.
+
+    With `nodes` only these clients are kept, besides planted ones.
+    """
     chosen, many = cell_scenario(scenario, cell), together(scenario)
     if many == 1:
         exposed(chosen, folder, means.starts, cell.round, means.in_time)
@@ -136,7 +145,11 @@ def exposed_cell(scenario: Scenario, cell: Cell, folder: RunFolder, means: Means
     known = [seen for seen in recording.evidence if folder.truth_of(seen.name) is not None]
     several = min(planted_messages(scenario, cell), max(0, len(known) - 1))
     planted = tuple(seen.name for seen in known[:several])
-    return Probe(cell, chosen, folder, replace(recording, evidence=known[several:]), planted)
+    victims = [seen for seen in known[several:] if nodes is None or str(seen.node) in nodes]
+    for seen in known[several:]:
+        if seen not in victims:
+            (folder.observations / f"{seen.name}.safetensors").unlink()
+    return Probe(cell, chosen, folder, replace(recording, evidence=victims), planted)
 
 
 def attacked(
@@ -147,11 +160,12 @@ def attacked(
     units: int,
     enough: int = WINNERS,
     only: Sequence[Method] | None = None,
+    nodes: Collection[str] | None = None,
 ) -> Found:
     """Expose the cells, let attacks race on each, and run the winners and those who know more.
 
     `enough` is how many winners of a race run. Every cell gets an even share of the units. With
-    `only` these attacks run as they are, and no others.
+    `only` these attacks run as they are, and no others; with `nodes` on these clients alone.
     """
     found = Found()
     probes = []
@@ -160,7 +174,7 @@ def attacked(
             found.lacks(cell, "all", "no time was left for it")
             continue
         try:
-            probe = exposed_cell(scenario, cell, place.below(cell.name), means)
+            probe = exposed_cell(scenario, cell, place.below(cell.name), means, nodes)
         except WorkFailed as error:  # nobody answered, as where a guard refuses the model
             if not cell.server:
                 found.lacks(cell, "all", str(error))

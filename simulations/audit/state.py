@@ -16,7 +16,7 @@ from fedpriv.simulations.audit.stage import Found, Means
 from fedpriv.simulations.audit.work import Rate
 from fedpriv.simulations.judging.findings import Finding
 
-PAGE = 0.03  # the part of the time that the page takes
+PAGE = 0.06  # the part of the time that the page takes
 
 
 @dataclass
@@ -57,6 +57,7 @@ class Audit:
     training: float = 0.0  # computing seconds of the training itself
     own: Found = field(default_factory=Found)
     kinds: set[str] = field(default_factory=set)  # of claim that a server told more cannot make
+    less: dict[str, int] = field(default_factory=dict)  # clients that were told less, by cell
     between: Found = field(default_factory=Found)  # configured too, but not required
     series: Found = field(default_factory=Found)  # of all rounds of the training together
     possible: Found = field(default_factory=Found)

@@ -34,6 +34,7 @@ from fedpriv.simulations.judging.recordings import of_run
 
 PARTS = (1 / 16, 1 / 8, 1 / 4, 1 / 2)  # of an attack's steps, the fewest first
 LOSES, LOSES_BEST = 0.3, 1.0  # dB that fewer steps may lose, on average and of the best sample
+GAIN = 0.1  # and the part of what all steps gain over a blind guess
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class TrialTask:
             found = run(part)
             if found is None or told.stopped:
                 break
-            if lossless(whole.found, found.found):
+            if lossless(whole.found, found.found, whole.blind):
                 taken = _plain(found.found)
                 return replace(kept, part=part, steps=less, taken=taken, ran=found.part)
         return kept
@@ -126,13 +127,15 @@ def stands_for(runs: Trial, other: Trial) -> bool:
     It must be seen to work: two attacks that find nothing do not stand for each other.
     """
     known = bool(runs.whole) and len(runs.whole) == len(other.whole)
-    return known and runs.works and lossless(torch.tensor(other.whole), torch.tensor(runs.whole))
+    values = (torch.tensor(each) for each in (other.whole, runs.whole, runs.blind))
+    return known and runs.works and lossless(*values)
 
 
-def lossless(whole: Tensor, less: Tensor) -> bool:
+def lossless(whole: Tensor, less: Tensor, blind: Tensor) -> bool:
     """Whether fewer steps are about as good: on average, and for the best sample."""
-    mean = float(whole.mean() - less.mean())
-    return mean <= LOSES and float(whole.max() - less.max()) <= LOSES_BEST
+    mean, gained = float(whole.mean() - less.mean()), float(whole.mean() - blind.mean())
+    best = float(whole.max() - less.max())
+    return mean <= min(LOSES, max(0.0, GAIN * gained)) and best <= LOSES_BEST
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,7 +37,7 @@ def calibrated(recording: Recording) -> Rate:
 
     def took(steps: int) -> float:
         started = time.perf_counter()
-        inversion(replay=True, steps=steps)(seen)
+        inversion(signed=True, schedule="cosine", box=True, tv=0.1, replay=True, steps=steps)(seen)
         return time.perf_counter() - started
 
     took(_FIRST)  # what is done once in a process is no part of a rate

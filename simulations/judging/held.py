@@ -5,7 +5,7 @@ samples of its own that are neither candidates nor anybody's.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -111,8 +111,7 @@ def drawn(scenario: Scenario, held: Held) -> tuple[Candidates, Key]:
     """Members, as many of each client as there are, and a held-out sample for each of them.
 
     A held-out sample has the label and the suspect of its member, so that neither label nor client
-    tells them apart. Where there are fewer held-out samples than members, one of them is asked
-    about with several suspects, but never twice with the same one.
+    tells them apart.
     """
     stream = generator(scenario.seed, "candidates")
     turns = {
@@ -120,7 +119,7 @@ def drawn(scenario: Scenario, held: Held) -> tuple[Candidates, Key]:
     }
     pool, _ = outsiders(scenario)
     _, labels = samples_at(scenario, pool)
-    free = Unused([pool[labels == c].tolist() for c in range(held.classes)])
+    waiting = {c: pool[labels == c].tolist() for c in range(held.classes)}
     _, y = training_samples(scenario)
     inside: list[int] = []
     outside: list[int] = []
@@ -130,10 +129,9 @@ def drawn(scenario: Scenario, held: Held) -> tuple[Candidates, Key]:
             if turn >= len(own) or len(inside) >= scenario.inference.candidates // 2:
                 continue
             number = int(own[turn])
-            other = free.take(int(y[number]), node)
-            if other is not None:
+            if free := waiting[int(y[number])]:
                 inside.append(number)
-                outside.append(other)
+                outside.append(free.pop())
                 owner.append(node)
     if not inside:
         raise BadInput(
@@ -146,25 +144,6 @@ def drawn(scenario: Scenario, held: Held) -> tuple[Candidates, Key]:
     x, y = samples_at(scenario, numbers)
     key = Key(numbers=numbers, owner=suspect * members + NOBODY * (1 - members))
     return Candidates(x=x, y=y, suspect=suspect), key
-
-
-@dataclass
-class Unused:
-    """Held-out samples by label, those first that were taken least often."""
-
-    waiting: list[list[int]]
-    taken: set[tuple[int, int]] = field(default_factory=set)
-
-    def take(self, label: int, suspect: int) -> int | None:
-        """A sample of this label that was not taken with this suspect; None without one."""
-        queue = self.waiting[label]
-        for place in range(len(queue) - 1, -1, -1):
-            number = queue[place]
-            if (number, suspect) not in self.taken:
-                self.taken.add((number, suspect))
-                queue.insert(0, queue.pop(place))
-                return number
-        return None
 
 
 def make_candidates(folder: RunFolder, scenario: Scenario, truth_of: TruthOf) -> Candidates:

@@ -90,10 +90,11 @@ def test_only_kinds_that_hold_are_counted_for_the_federation():
 
 
 def test_steps_are_saved_only_where_nothing_is_lost():
-    whole = torch.tensor([12.0, 13.0, 18.0])
-    assert lossless(whole, whole - 0.2) and lossless(whole, whole + 3)
-    assert not lossless(whole, whole - 0.5)  # on average
-    assert not lossless(whole, torch.tensor([13.0, 14.0, 16.0]))  # of the best sample
+    whole, blind = torch.tensor([12.0, 13.0, 18.0]), torch.tensor([10.0, 10.0, 10.0])
+    assert lossless(whole, whole - 0.2, blind) and lossless(whole, whole + 3, blind)
+    assert not lossless(whole, whole - 0.5, blind)  # on average
+    assert not lossless(whole, torch.tensor([13.0, 14.0, 16.0]), blind)  # of the best sample
+    assert not lossless(whole, whole - 0.2, whole - 1)  # a fifth of what was gained
 
 
 def members(rank, attack="member-loss"):
