@@ -55,7 +55,7 @@ from fedpriv.simulations.judging.recordings import of_run
 from fedpriv.simulations.judging.sums import put_together
 from fedpriv.tables import Row
 
-RACING = 0.2  # the part of a cell's units that its race may take
+RACING = 0.1  # the part of a cell's units that its race may take
 TRYING = 0.25  # and the trials of its attacks on planted clients
 
 
