@@ -75,7 +75,7 @@ def of_updates(work: Audit, resume: bool) -> None:
         planted = work.folder.below("controls", "all-rounds")
         work.series.controls = control(work.scenario, planted, work.means)
     note(work, work.series)
-    if cells[2:] and not work.kinds:
+    if cells[2:] and not tellable(work.scenario):
         units = int(BETWEEN * work.units)
         work.between = attacked(work.scenario, cells[2:], place, work.means, units, enough=1)
         note(work, work.between)
@@ -93,6 +93,7 @@ def of_updates(work: Audit, resume: bool) -> None:
     note(work, work.malicious)
     defences(work)
     work.guarded = guarded(work)
+    told_less(work, cells[:2])
 
 
 def configured(work: Audit, cells: Sequence[Cell], units: int) -> Found:
@@ -109,14 +110,20 @@ def configured(work: Audit, cells: Sequence[Cell], units: int) -> Found:
 
     if not tellable(work.scenario):
         return searched(cells, units)
-    told = searched(told_cells(cells), int(TOLD * work.units))
-    for cell in told_cells(cells):
-        told = told_less(work, told, cell)
+    work.told_more = searched(told_cells(cells), int(TOLD * work.units))
+    if not settled(work, cells, work.told_more):
+        return untold(work, cells, work.told_more, searched)
+    return work.own
+
+
+def settled(work: Audit, cells: Sequence[Cell], told: Found) -> bool:
+    """Whether a server that is told more can draw no sample; then that is what was found."""
     work.kinds = holding(told, work.gates)
     if "sample" not in work.kinds:
-        return untold(work, cells, told, searched)
+        return False
     work.tell(f"not even a server that is told more can tell the {' or '.join(sorted(work.kinds))}")
-    return merged(told, read(work, cells), work.kinds)
+    work.own = merged(told, read(work, cells), work.kinds)
+    return True
 
 
 def read(work: Audit, cells: Sequence[Cell]) -> Found:
@@ -154,19 +161,26 @@ def untold(
     return direct
 
 
-def told_less(work: Audit, told: Found, cell: Cell) -> Found:
-    """Clients of whom a sample was drawn, attacked by a server that is told fewer things."""
-    for steps in LESS:
+def told_less(work: Audit, cells: Sequence[Cell]) -> None:
+    """Clients of whom a sample was drawn, attacked by servers that are told less.
+
+    This comes last: it may take all the time that is left.
+    """
+    told = work.told_more
+    if told is None or told.missing or "sample" in work.kinds:
+        return
+    for cell, steps in ((cell, steps) for cell in told_cells(cells) for steps in LESS):
         nodes = drawn(told, cell, work.gates)
         if not nodes or told.missing or not work.in_time():
-            break
+            continue
         less = replace(cell, told=steps)
         work.tell(f"{less.name}: {len(nodes)} clients again, by a server that is told less")
         place, methods = work.folder.below("cells"), told.methods[cell]
         again = attacked(work.scenario, [less], place, work.means, ALL, only=methods, nodes=nodes)
         told = instead(told, cell, again, nodes)
         work.less[less.name] = len(nodes)
-    return told
+    if settled(work, cells, told):
+        note(work, work.own)
 
 
 def train(work: Audit, resume: bool) -> None:
