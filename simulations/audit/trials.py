@@ -182,7 +182,7 @@ def evaluated(made: Sequence[Any], clients: int) -> float:
     """How many gradients an attack evaluated for each client; 0 where it does not say."""
     extra = made[0].extra
     counts = (extra.get("evaluations", 0), extra.get("race-evaluations", 0))
-    return sum(counts) / max(1, clients)
+    return float(sum(counts)) / max(1, clients)
 
 
 def _error(guess: Tensor, real: Tensor) -> Tensor:
