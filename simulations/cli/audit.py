@@ -133,9 +133,9 @@ def audit(
     again = shlex.join(["fedpriv", "audit", *named, str(place.path)])
     with kept(found["interrupted"], again):
         if found["outcome"] == "leaks":
-            raise GateCrossed(f"{found['sentence']} See {found['report']}.")
+            raise GateCrossed(f"the federation leaks. See {found['report']}.")
         if found["outcome"] == "undecided":
-            raise Undecided(f"{found['sentence']} See {found['report']}.")
+            raise Undecided(f"the audit is undecided. See {found['report']}.")
 
 
 def of_app(
@@ -172,6 +172,6 @@ def of_app(
             if kind in found:
                 out.print(f"{kind}: {found[kind]}", highlight=False, soft_wrap=True)
     if found["outcome"] == "leaks":
-        raise GateCrossed(f"{found['sentence']} See {found['report']}.")
+        raise GateCrossed(f"the app leaks. See {found['report']}.")
     if found["outcome"] == "undecided":
-        raise Undecided(f"{found['sentence']} See {found['report']}.")
+        raise Undecided(f"the audit is undecided. See {found['report']}.")
