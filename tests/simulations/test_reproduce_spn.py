@@ -5,6 +5,7 @@ import torch
 from torch.nn.functional import conv2d
 
 from fedpriv.rng import generator
+from fedpriv.simulations.reproduce.papers import spn_codes
 from fedpriv.simulations.reproduce.papers.spn_judges import best, cap_of, hidden
 from fedpriv.simulations.reproduce.papers.spn_systems import (
     KINDS,
@@ -72,3 +73,22 @@ def test_who_knows_is_compared_with_a_blind_guess(seen, verdict):
         for defence, attack in (("spn", "spn-aware"), ("spn", "dlg"), ("none", "dlg"))
     ]
     assert hidden(4)(rows).verdict == verdict
+
+
+def test_the_bounds_of_codes_hold_and_one_that_is_too_small_is_caught(monkeypatch):
+    outputs, codes = spn_codes.head(torch.Generator().manual_seed(1))
+    found = spn_codes.measured(outputs, codes)
+    assert all(
+        found[f"left-{name}"] <= found[f"right-{name}"] + 1e-9 for name in ("20", "21", "22")
+    )
+    perfect = [code.expand(3, -1) for code in codes]
+    found = spn_codes.measured(perfect, codes)
+    assert found["loss"] == 0 and found["left-20"] == 0 and found["left-21"] == 0
+    assert spn_codes.apart(codes[:1], -codes[:1]) == spn_codes.BITS
+    small = [1e-3 * v for v in perfect]  # the same codes for another loss
+    assert spn_codes.measured(small, codes)["left-22"] == found["left-22"]
+    assert spn_codes.measured(small, codes)["loss"] > 100
+    broken = {"n": 9, "broken-20": 0, "broken-21": 1, "broken-22": 0}
+    assert spn_codes.bounded([broken]).verdict == "refuted"
+    monkeypatch.setattr(spn_codes, "polarization_loss", lambda v, t: 0 * v.sum(-1))
+    assert spn_codes.measured(outputs, codes)["left-20"] > 0  # without a loss nothing is bounded

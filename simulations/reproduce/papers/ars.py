@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from fedpriv.simulations.reproduce.experiment import Experiment, Finding, Item, Judge, Paper
+from fedpriv.simulations.reproduce.papers.ars_masks import guesses, unlikely
 from fedpriv.simulations.reproduce.seeds import (
     BySeed,
     Interval,
@@ -49,6 +50,13 @@ EXPERIMENTS = (
         rule=FIXED + " That `attribute-behind-mask` works was first seen with seed 7.",
         spare=(104, 105),
         metrics=("mse", "psnr", "attribute-hit"),
+    ),
+    Experiment(
+        name="ars-masks",
+        scenario="ars-mnist",
+        about="200,000 pairs of drawn masks of each size",
+        rule="sizes were fixed before; the overlap is the paper's example.",
+        work=guesses,
     ),
     Experiment(
         name="ars-adult",
@@ -287,7 +295,9 @@ PAPER = Paper(
         Item(
             where="equations 16-17",
             claim="A guessed mask is unlikely to overlap by much.",
-            why_not=NO_EXPERIMENT,
+            figures="at most 2.449e-16 for an overlap of 75 % of 256 coordinates",
+            experiment="ars-masks",
+            judge=unlikely,
         ),
     ),
     EXPERIMENTS,

@@ -1,6 +1,7 @@
 """SPN: a secret second head on every client (Fan et al. 2020)."""
 
 from fedpriv.simulations.reproduce.experiment import Experiment, Item, Paper
+from fedpriv.simulations.reproduce.papers import spn_codes
 from fedpriv.simulations.reproduce.papers.spn_gradients import correlated, correlations
 from fedpriv.simulations.reproduce.papers.spn_judges import accurate, best, gains, hidden
 from fedpriv.simulations.reproduce.papers.spn_systems import guaranteed, obeyed, systems
@@ -47,6 +48,13 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         rule="entries and noise are drawn; noise of B and W from a thousandth to ten times their "
         "size.",
         work=systems,
+    ),
+    Experiment(
+        name="spn-propositions",
+        scenario="spn-informed",
+        about="1,000 drawn heads of five classes, 32 bits",
+        rule="outputs are drawn around the classes' codes; how near and how large, by chance too.",
+        work=spn_codes.systems,
     ),
     Experiment(
         name="spn-fig4",
@@ -162,6 +170,20 @@ PAPER = Paper(
             claim="Where condition (2) does not hold, reconstruction is guaranteed to fail.",
             experiment="spn-theorem",
             judge=guaranteed,
+        ),
+        Item(
+            where="propositions 5.1-5.3",
+            claim="The polarization loss bounds the Hamming distances of codes within and between "
+            "classes (eq. 20-22).",
+            experiment="spn-propositions",
+            judge=spn_codes.bounded,
+        ),
+        Item(
+            where="propositions 5.1-5.3, remark 4",
+            claim="To minimise the loss is equivalent to minimising the distances within classes "
+            "minus those between them.",
+            experiment="spn-propositions",
+            judge=spn_codes.equivalent,
         ),
         Item(
             where="table 1",
