@@ -311,7 +311,7 @@ def plan(
             found.lacks(probe.cell, method.label, why)
     for label in race.left_out if race else []:
         if label not in whole:
-            found.lacks(probe.cell, label, "the race had no room for it")
+            found.lacks(probe.cell, label, "there was no time to try it")
     for method in chosen.dropped:
         why = f"{units} units have no room for {LEAST} steps of it"
         found.lacks(probe.cell, method.label, why)

@@ -68,7 +68,11 @@ class Audit:
     findings: list[Finding] = field(default_factory=list)
 
     def tell(self, text: str) -> None:
-        left = "" if self.clock.minutes is None else f"{self.clock.left() / 60:5.1f} min left  "
+        left = (
+            ""
+            if self.clock.minutes is None
+            else f"{max(0.0, self.clock.left() / 60):5.1f} min left  "
+        )
         self.console.print(f"{left}{text}", highlight=False, soft_wrap=True)
 
     def in_time(self) -> bool:

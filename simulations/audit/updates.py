@@ -19,6 +19,7 @@ from fedpriv.simulations.audit.cells import (
 )
 from fedpriv.simulations.audit.controls import controlled
 from fedpriv.simulations.audit.defending import defences
+from fedpriv.simulations.audit.doubts import of_missing
 from fedpriv.simulations.audit.malicious import guarded, promised, servers
 from fedpriv.simulations.audit.planted_series import control
 from fedpriv.simulations.audit.series import inferred_from, recorded
@@ -200,8 +201,8 @@ def note(work: Audit, found: Found) -> None:
             f"{one.claim}: {one.word}, {one.hits} of {one.victims} samples, worst {one.metric} "
             f"{value} by {one.attack or 'nobody'}"
         )
-    for lost in found.missing:
-        work.tell(f"{lost['cell']}: {lost['attack']}: {lost['why']}")
+    for lost in of_missing(found.missing):
+        work.tell(f"not done: {lost}")
 
 
 def write_scores(work: Audit) -> None:

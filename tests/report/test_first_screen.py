@@ -15,6 +15,7 @@ from fedpriv.report.ladder import STEPS, ladder, pixels_of
 from fedpriv.report.leakage import measure
 from fedpriv.report.page import page_of
 from fedpriv.report.reading import read_material
+from fedpriv.report.verdict import verdict_of_audit
 
 
 @pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32)])
@@ -105,3 +106,18 @@ def test_a_run_without_pictures_has_a_first_screen(make_run):
     folder.write_scores([row | {"relative-error": 0.1} for row in rows])
     first = first_of_runs(read_material([folder.path]).runs, measure("relative-error"))
     assert first.tested and first.command.startswith("fedpriv audit plain")
+
+
+def test_what_a_malicious_server_read_stands_in_the_answer(make_audit):
+    part = {"questions": [], "turned-away": {}, "guarded": None}
+    folder = make_audit(
+        outcome="undecided",
+        sentence="Undecided: no leak was found, but time was short.",
+        possible={"outcome": "undecided", "sentence": "Others were not decided.", "questions": []},
+        malicious={"outcome": "leaks", "sentence": "A server reads more.", **part},
+        advice="",
+    )
+    found = verdict_of_audit(read_material([folder.path]).runs[0])
+    assert found.sentences == (
+        "No leak was found, but time was short.", "A server reads more.", "Others were not decided."
+    )  # fmt: skip
