@@ -55,7 +55,7 @@ def unlikely(rows: Sequence[Row]) -> Finding:
         )
     last = next(float(row["eq-16"]) for row in rows if int(row["coordinates"]) == SIZES[-1])
     holds = all(agrees) and last <= PAPER
-    told = f"an overlap of {RATE:.0%}: {'; '.join(parts)} (paper {PAPER:.3g})"
+    result = f"an overlap of {RATE:.0%}: {'; '.join(parts)} (paper {PAPER:.3g})"
     return Finding(
-        "reproduced" if holds else "refuted", told, "blind: guesses; who reads the mask need not"
+        "reproduced" if holds else "refuted", result, "blind: guesses; who reads the mask need not"
     )
