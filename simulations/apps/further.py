@@ -30,7 +30,7 @@ def command_of(job: Job, **changed: Any) -> str:
 def too_few(found: Sequence[Outcome], alone: Handed | None) -> bool:
     """Whether samples are undecided only because too few clients were attacked."""
     own = [one for one in found if one.claim == "sample"]
-    if alone is not None and alone.outcome is not None and not alone.open:
+    if alone is not None and alone.outcome is not None and not (alone.open or alone.badly):
         own.append(alone.outcome)
     return any(one.word == "undecided" and one.clients < CLIENTS for one in own)
 

@@ -21,6 +21,7 @@ from fedpriv.evidence.claims import Public
 from fedpriv.evidence.observation import Observation
 from fedpriv.evidence.truth import Truth
 from fedpriv.evidence.victims import slots_of, stack
+from fedpriv.metrics.gates import Gate
 from fedpriv.progress import Progress
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario.sections import Attack
@@ -33,8 +34,9 @@ from fedpriv.simulations.audit.battery import RACER
 from fedpriv.simulations.judging.attacking import Recording
 from fedpriv.simulations.judging.deciding import decided
 from fedpriv.simulations.judging.judge import scored_claims
-from fedpriv.simulations.judging.outcome import Outcome
+from fedpriv.simulations.judging.outcome import Outcome, attacked_badly
 
+PARTS = (MOST_SLOTS, 16, 8)  # samples of a step that are handed over
 FEW = 8  # clients of the first search; after a hit no other follows
 TWINS = 0.01  # the part of samples that may be equal to another one without being the same
 
@@ -51,6 +53,7 @@ class Handed:
     why: str = ""
     open: str = ""
     late: bool = False  # whether the time was up before enough clients were attacked
+    badly: bool = False  # whether the attack was worse than a blind guess
 
     @property
     def holds(self) -> bool:
@@ -113,8 +116,8 @@ def single_steps(
 ) -> Iterator[tuple[Observation, Truth]]:
     """The first step of every client in one round, with the samples of that step.
 
-    `batch` is the size of a step. Where a round is `summed`, one observation stands for all its
-    clients, whose samples were kept one by one.
+    `batch` is how many samples of a step are taken. Where a round is `summed`, one observation
+    stands for all its clients, whose samples were kept one by one.
     """
     own = {seen.name: seen for seen in evidence}
     models = {seen.round: seen for seen in evidence}
@@ -174,25 +177,46 @@ def handed(
     public: Public | None,
     progress: Progress,
 ) -> Handed:
-    """Attack single steps; evidence, truth and scores of them lie in `single-steps/`.
+    """Attack single steps; where the attack is no better than a blind guess, smaller parts of them.
+
+    The gradient of a part of a batch says more of its samples than that of the whole batch. A
+    failure of an attack that cannot do what a blind guess does would say nothing.
+    """
+    unsure = why_open(watched.notes, private)
+    batch = next((batch_of(one) for one in watched.notes if one.x), None)
+    found = Handed(why="no client's samples have labels")
+    for most in PARTS:
+        waiting = single_steps(evidence, folder, min(most, batch or most), watched.summed)
+        found = handed_parts(waiting, folder, unsure, app, public, progress)
+        if not found.badly or found.late:
+            break
+    return found
+
+
+def handed_parts(
+    waiting: Iterator[tuple[Observation, Truth]],
+    folder: RunFolder,
+    unsure: str,
+    app: str,
+    public: Public | None,
+    progress: Progress,
+) -> Handed:
+    """Attack these steps; evidence, truth and scores of them lie in `single-steps-SAMPLES/`.
 
     First of a few clients: where one has a hit, or where it would decide nothing, no more follow.
     """
-    apart = RunFolder(folder.path / "single-steps")
-    unsure = why_open(watched.notes, private)
-    batch = next((batch_of(one) for one in watched.notes if one.x), None)
-    waiting = single_steps(evidence, folder, batch, watched.summed)
     steps: list[Observation] = []
-    found, late = None, False
+    found, late, badly = None, False, False
     for most in (FEW,) if unsure else (FEW, None):
         group = list(islice(waiting, most))
         if not group or late:
             break
+        known = [seen for seen, _ in group]
+        steps += known
+        apart = RunFolder(folder.path / f"single-steps-{max(map(slots_of, steps[:FEW]))}")
         for seen, truth in group:
             seen.save(apart.observations)
             truth.save(apart.truth)
-            steps.append(seen)
-        known = [seen for seen, _ in group]
         recording = Recording(known, steps[0].round, None, {"run": app, "plugins": "unknown"})
         attack = Attack(name=RACER, options=winner_in(apart))
         judged = scored_claims(recording, [attack], apart, public=public, progress=progress)
@@ -202,7 +226,13 @@ def handed(
         whole = [row for row in judged.rows if not row["partial"]]
         now = next((one for one in decided((), whole) if one.claim == "sample"), None)
         found = now or found
-        if found is not None and found.word == "leaks":
+        if found is None or found.bound is None:
+            continue
+        why = attacked_badly(Gate(found.metric, found.above, found.bound), whole)
+        badly = bool(why) and found.word != "leaks"
+        if badly:
+            found = replace(found, word="undecided", why=why)
+        if badly or found.word == "leaks":
             break
     if found is None:
         why = "the time was up" if late else "no client's samples have labels"
@@ -210,4 +240,4 @@ def handed(
     if found.blind is None and found.word == "holds":
         return Handed(why="there is no blind guess to compare with: nothing was only evaluated")
     named = replace(found, attack=f"{found.attack}, single steps")
-    return Handed(named, max(map(slots_of, steps)), open=unsure, late=late)
+    return Handed(named, max(map(slots_of, steps)), open=unsure, late=late, badly=badly)

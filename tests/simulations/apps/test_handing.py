@@ -91,16 +91,27 @@ def test_behind_a_sum_every_client_is_handed_with_its_own_samples(tmp_path):
         torch.testing.assert_close(truth.x, folder.truth_of(f"1-{one.node}").x[:20])
 
 
+def of_twelve(folder, public):
+    _, seen = federation(folder, clients=12, samples=80, batch=32)
+    watched = Watched(folder.truth, Eyes())
+    return handed(seen, folder, watched, [], "theirs", public, lambda part, loss: True)
+
+
 def test_more_clients_follow_where_the_first_few_have_no_hit(tmp_path):
     folder = RunFolder(tmp_path)
-    _, seen = federation(folder, clients=12, samples=80, batch=32)
-    public = Public(torch.rand(100, 6), torch.randint(3, (100,)))
-    watched = Watched(folder.truth, Eyes())
-    found = handed(seen, folder, watched, [], "theirs", public, lambda part, loss: True)
+    found = of_twelve(folder, None)
     assert (found.outcome.clients, found.outcome.victims, found.outcome.hits) == (12, 384, 0)
     assert found.outcome.word == "undecided" and "12 clients without a hit" in found.sentence
-    said = (folder.path / "single-steps/attacks/strongest/attacked.json").read_text("utf-8")
+    said = (tmp_path / "single-steps-32/attacks/strongest/attacked.json").read_text("utf-8")
     assert '"only"' in said  # the second search does not race again
+
+
+def test_where_the_attack_is_worse_than_a_blind_guess_smaller_parts_follow(tmp_path):
+    public = Public(torch.rand(100, 6), torch.randint(3, (100,)))
+    of_twelve(RunFolder(tmp_path), public)
+    first = tmp_path / "single-steps-32" / "observations"
+    assert len(list(first.glob("*.json"))) == 8  # a few clients show it
+    assert (tmp_path / "single-steps-16").exists()
 
 
 def trained(epochs=1, net=None, dropout=0.0):
