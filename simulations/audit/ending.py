@@ -16,6 +16,7 @@ from fedpriv.simulations.audit.conclusion import (
     malicious,
     next_step,
     possible,
+    saved_steps,
     sentence,
     told_more,
 )
@@ -69,7 +70,10 @@ def concluded(work: Audit) -> dict[str, Any]:
     found: dict[str, Any] = {
         "schema": SCHEMA,
         "outcome": word,
-        "sentence": sentence(word, questions, reasons) + told_more(work.kinds) + besides(others),
+        "sentence": sentence(word, questions, reasons)
+        + told_more(work.kinds, work.less)
+        + saved_steps(work.own.trials)
+        + besides(others),
         "doubts": reasons,
         "questions": [one.plain() for one in questions],
         "besides": [one.plain() for one in others],
@@ -89,7 +93,7 @@ def concluded(work: Audit) -> dict[str, Any]:
         "cheapest": best.name if best else None,
         "largest-epsilon": largest_epsilon(work.tried),
         "epsilon-curve": curve(work.tried),
-        "advice": advice(work.tried, accuracy, work.where),
+        "advice": advice(work.tried, accuracy, work.where) or work.price_of_own,
         "next": next_step(word, best, work.named, minutes_for(work), str(work.folder.path)),
         "missing": [
             *work.own.missing,

@@ -10,7 +10,7 @@ import torch
 from fedpriv.metrics.images import psnr
 from fedpriv.report.first import attackers, audit_of, first_of_runs
 from fedpriv.report.gallery import picture_uri
-from fedpriv.report.kinds import kinds_in
+from fedpriv.report.kinds import kinds_in, kinds_of_audit
 from fedpriv.report.ladder import STEPS, ladder, pixels_of
 from fedpriv.report.leakage import measure
 from fedpriv.report.page import page_of
@@ -64,7 +64,7 @@ def test_a_threshold_from_few_outsiders_is_not_exact(make_run, hits, light):
 def test_a_card_names_the_run_where_there_are_several(make_run):
     quiet = make_run("quiet", psnr=12.0, federation={"rounds": 5})
     runs = read_material([make_run("loud").path, quiet.path]).runs
-    first = first_of_runs(runs, measure("psnr"), leaks=True)
+    first = first_of_runs(runs, measure("psnr"), "red")
     assert [kind.figures for kind in first.kinds] == ["loud: 3 of 3 above 20.0 dB"]
     assert "loud" in first.picture.caption
     assert attackers(runs)[0] == "sample: curious server, dlg of loud (3 samples)"
@@ -106,6 +106,30 @@ def test_a_run_without_pictures_has_a_first_screen(make_run):
     folder.write_scores([row | {"relative-error": 0.1} for row in rows])
     first = first_of_runs(read_material([folder.path]).runs, measure("relative-error"))
     assert first.tested and first.command.startswith("fedpriv audit plain")
+
+
+@pytest.mark.parametrize(
+    ("doubts", "sample", "member"),
+    [
+        ([], "green", "green"),
+        (["all rounds: no attack on the member beats a blind guess"], "green", "grey"),
+        (
+            ["round-1: the best attack on the sample is no better than a blind guess"],
+            "grey",
+            "green",
+        ),
+        (["training ended after 1 of 5 rounds"], "grey", "grey"),
+    ],
+)
+def test_a_card_is_green_only_where_nothing_is_doubted(doubts, sample, member):
+    about = {"word": "holds", "victims": 40, "clients": 40, "hits": 0, "low": 0.0, "high": 0.1}
+    about |= {"blind": 0.01, "bound": None}
+    of = [{**about, "claim": "sample", "metric": "label-overlap"}]
+    of += [{**about, "claim": "member", "metric": "member-hit"}]
+    leaks = {**about, "claim": "owner", "metric": "traced-hit", "word": "leaks"}
+    found = {"questions": [*of, leaks], "coverage": [], "doubts": doubts}
+    lights = {kind.claim: kind.light for kind in kinds_of_audit(found)}
+    assert lights == {"sample": sample, "member": member, "owner": "red"}
 
 
 def test_what_a_malicious_server_read_stands_in_the_answer(make_audit):
