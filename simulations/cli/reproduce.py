@@ -65,7 +65,7 @@ def reproduce(
             told=told,
         )
     write_text(place.page, page(PAPERS, folder / "measured"))
-    out.print(verdicts(what, folder))
+    out.print(verdicts(what, profile, folder))
     out.print(f"page: {place.page}", highlight=False, soft_wrap=True)
     if told.stopped:
         again = ["fedpriv", "reproduce", what, "--profile", profile, "--resume"]
@@ -75,7 +75,7 @@ def reproduce(
         raise WorkFailed(f"{len(failed)} experiments failed. {' '.join(failed)}")
 
 
-def verdicts(what: str, folder: Path) -> Table:
+def verdicts(what: str, profile: str, folder: Path) -> Table:
     """The rows of the page that the command was about."""
     from fedpriv.simulations.reproduce.catalogue import PAPERS, experiments_of
     from fedpriv.simulations.reproduce.experiment import concluded
@@ -86,6 +86,6 @@ def verdicts(what: str, folder: Path) -> Table:
     for paper in PAPERS:
         for item in paper.items:
             if item.experiment in names:
-                found = concluded(item, rows_of(item.experiment, folder / "measured"))
+                found = concluded(item, rows_of(item.experiment, folder / "measured", profile))
                 table.add_row(paper.name, item.where, found.verdict, found.result)
     return table

@@ -14,7 +14,7 @@ from fedpriv.scenario.built import dataset_of
 from fedpriv.simulations.federation.cluster import cluster
 from fedpriv.simulations.federation.gpus import take_given
 from fedpriv.simulations.reproduce.cells import Cell, cells_of, done
-from fedpriv.simulations.reproduce.experiment import Experiment, Paper, concluded
+from fedpriv.simulations.reproduce.experiment import Experiment, Paper, concluded, table_name
 from fedpriv.simulations.stopping import UntilFile
 from fedpriv.tables import Row, write_table
 
@@ -30,8 +30,8 @@ class Place:
     out: Path
     work: Path
 
-    def table(self, experiment: str) -> Path:
-        return self.out / "measured" / f"{experiment}.csv"
+    def table(self, experiment: str, profile: str) -> Path:
+        return self.out / "measured" / table_name(experiment, profile)
 
     @property
     def page(self) -> Path:
@@ -147,7 +147,7 @@ def written(place: Place, experiment: Experiment, cells: Sequence[Cell]) -> list
     """The experiment's CSV file from the cells that are done."""
     rows = [row for cell in cells for row in cell.rows() or []]
     if rows:
-        write_table(place.table(experiment.name), rows)
+        write_table(place.table(experiment.name, cells[0].profile), rows)
     return rows
 
 

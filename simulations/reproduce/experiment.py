@@ -10,6 +10,8 @@ from fedpriv.tables import Row
 Verdict = Literal["reproduced", "refuted", "undecided", "not done"]
 Work = Literal["run", "sweep"] | Callable[[Cell], list[Row]]
 FEWEST = 3  # seeds; with fewer of them nothing is decided
+TOLD = 2  # seeds; with one of them there is nothing to say
+USUAL = "small"  # the profile of the page's rows; another one's rows stand beside them
 
 
 class Lacking(Exception):
@@ -58,6 +60,7 @@ class Item:
     figures: str = ""  # the paper's
     experiment: str = ""  # the name of one
     judge: Judge | None = None
+    runs: tuple[str, ...] = ()  # the variants that the judge compares; without any, all rows
     why_not: str = ""  # the reason, where there is no experiment
     decide: str = ""  # the command that would decide it
 
@@ -72,15 +75,41 @@ class Paper:
     experiments: tuple[Experiment, ...] = ()
 
 
+def table_name(experiment: str, profile: str = USUAL) -> str:
+    """The CSV file of an experiment; each profile has its own."""
+    return f"{experiment}.csv" if profile == USUAL else f"{experiment}-{profile}.csv"
+
+
+def compared(item: Item, rows: Sequence[Row]) -> list[Row]:
+    """The rows that an item rests on: of its runs, and of the seeds that all of these have."""
+    if not item.runs:
+        return list(rows)
+    seeds = [{row["seed"] for row in rows if row["run"] == run} for run in item.runs]
+    common = set.intersection(*seeds)
+    return [row for row in rows if row["run"] in item.runs and row["seed"] in common]
+
+
+def lacking(item: Item, rows: Sequence[Row]) -> str:
+    """The runs that no seed has yet, in words."""
+    there = {row.get("run") for row in rows}
+    missing = [run for run in item.runs if run not in there]
+    return f"these runs have not been made yet: {', '.join(missing)}" if missing else ""
+
+
 def concluded(item: Item, rows: Sequence[Row]) -> Finding:
-    """The judge's finding; nothing is decided by fewer than three seeds."""
+    """The judge's finding; fewer than three seeds decide nothing, and one is not told at all."""
     if item.judge is None or not item.experiment:
         return Finding("not done", item.why_not)
     if not rows:
         return Finding("not done", item.why_not or "it has not been run yet")
-    seeds = {row["seed"] for row in rows}
+    if missing := lacking(item, rows):
+        return Finding("not done", missing)
+    own = compared(item, rows)
+    seeds = {row["seed"] for row in own}
+    if len(seeds) < TOLD:
+        return Finding("not done", f"{len(seeds)} of at least {FEWEST} seeds have been run yet")
     try:
-        found = item.judge(rows)
+        found = item.judge(own)
     except Lacking as error:
         return Finding("not done", str(error))
     if len(seeds) < FEWEST and found.verdict in ("reproduced", "refuted"):

@@ -3,7 +3,15 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedpriv.simulations.reproduce.experiment import Experiment, Item, Paper, concluded
+from fedpriv.simulations.reproduce.experiment import (
+    USUAL,
+    Experiment,
+    Item,
+    Paper,
+    compared,
+    concluded,
+    table_name,
+)
 from fedpriv.tables import Row, read_table, rows_in
 
 HEAD = ("where", "claim", "test", "result", "verdict", "command")
@@ -28,7 +36,11 @@ def page(papers: Sequence[Paper], tables: Path) -> str:
     for paper in papers:
         parts += ["", f"## {paper.name}", "", paper.reference, ""]
         parts += [line(HEAD), line(["---"] * len(HEAD))]
-        parts += [line(cells(paper, item, tables)) for item in paper.items]
+        parts += [
+            line(cells(paper, item, rows, profile))
+            for item in paper.items
+            for profile, rows in measured(item, tables)
+        ]
         if rules := [f"- `{one.name}`: {one.rule}" for one in paper.experiments]:
             parts += ["", "How settings were chosen:", "", *rules]
     return "\n".join(parts) + "\n"
@@ -37,23 +49,32 @@ def page(papers: Sequence[Paper], tables: Path) -> str:
 def counted(papers: Sequence[Paper], tables: Path) -> str:
     """How many rows there are of each verdict."""
     verdicts = [
-        concluded(item, rows_of(item.experiment, tables)).verdict
+        concluded(item, rows).verdict
         for paper in papers
         for item in paper.items
+        for _, rows in measured(item, tables)
     ]
     each = [f"{verdicts.count(one)} {one}" for one in dict.fromkeys(sorted(verdicts))]
     return f"{len(verdicts)} rows: {', '.join(each)}."
 
 
-def rows_of(experiment: str, tables: Path) -> list[Row]:
-    path = tables / f"{experiment}.csv"
+def measured(item: Item, tables: Path) -> list[tuple[str, list[Row]]]:
+    """The rows of the small profile, and those of the paper's where it was run."""
+    found = [(USUAL, rows_of(item.experiment, tables))]
+    if large := rows_of(item.experiment, tables, "paper"):
+        found.append(("paper", large))
+    return found
+
+
+def rows_of(experiment: str, tables: Path, profile: str = USUAL) -> list[Row]:
+    path = tables / table_name(experiment, profile)
     return rows_in(read_table(path)) if experiment and path.exists() else []
 
 
-def cells(paper: Paper, item: Item, tables: Path) -> list[str]:
+def cells(paper: Paper, item: Item, rows: Sequence[Row], profile: str) -> list[str]:
     """One row of the page."""
-    rows = rows_of(item.experiment, tables)
     found = concluded(item, rows)
+    own = compared(item, rows)
     named = {one.name: one for one in paper.experiments}
     claim = item.claim + (f" Paper: {item.figures}." if item.figures else "")
     done = found.verdict != "not done"
@@ -61,19 +82,19 @@ def cells(paper: Paper, item: Item, tables: Path) -> list[str]:
     if found.against:
         verdict += f" ({found.against})"
     command = item.decide or (
-        f"fedpriv reproduce {item.experiment} --profile small" if item.experiment else ""
+        f"fedpriv reproduce {item.experiment} --profile {profile}" if item.experiment else ""
     )
     return [
-        item.where,
+        item.where + (f", profile {profile}" if profile != USUAL else ""),
         claim,
-        tested(named[item.experiment], rows) if rows else "",
+        tested(named[item.experiment], own, profile) if done else "",
         found.result if done else "",
         verdict,
         f"`{command}`" if command else "",
     ]
 
 
-def tested(experiment: Experiment, rows: Sequence[Row]) -> str:
+def tested(experiment: Experiment, rows: Sequence[Row], profile: str) -> str:
     """Data, model, n, seeds and minutes in words."""
     seeds = sorted({int(row["seed"]) for row in rows})
     counts = sorted({int(row["n"]) for row in rows if row.get("n")})
@@ -84,7 +105,8 @@ def tested(experiment: Experiment, rows: Sequence[Row]) -> str:
     if tests:
         samples.append(f"{tests[-1]} test samples")
     minutes = sum(float(row.get("minutes", 0)) for row in rows)
-    parts = [experiment.about or experiment.scenario, *samples]
+    about = experiment.about if profile == USUAL else "the paper's settings"
+    parts = [about or experiment.scenario, *samples]
     return "; ".join([*parts, f"seeds {', '.join(map(str, seeds))}", f"{minutes:.0f} min"])
 
 

@@ -17,6 +17,7 @@ from fedpriv.simulations.reproduce.experiment import (
 )
 from fedpriv.simulations.reproduce.page import page, rows_of
 from fedpriv.simulations.reproduce.seeds import above, by_seed, over, ruled
+from fedpriv.tables import write_table
 
 TINY = """
 name = "tiny"
@@ -116,17 +117,50 @@ def test_fewer_than_three_seeds_decide_nothing():
     rows = [{"seed": seed} for seed in (1, 2)]
     assert concluded(item, rows).verdict == "undecided"
     assert concluded(item, [*rows, {"seed": 3}]).verdict == "refuted"
-    assert concluded(item, []).verdict == "not done"
+    assert concluded(item, rows[:1]).verdict == concluded(item, []).verdict == "not done"
+
+
+def test_a_row_tells_the_seeds_that_all_its_runs_have_and_no_others():
+    def judge(rows):
+        return Finding("reproduced", f"{sorted({row['seed'] for row in rows})}")
+
+    item = Item(where="", claim="", experiment="e", judge=judge, runs=("a", "b"))
+    rows = [{"seed": seed, "run": "a"} for seed in (1, 2, 3)]
+    assert "not been made yet: b" in concluded(item, rows).result
+    rows += [{"seed": seed, "run": "c"} for seed in (1, 2, 3)]
+    for seed, verdict in ((2, "not done"), (3, "undecided"), (1, "reproduced")):
+        rows.append({"seed": seed, "run": "b"})
+        assert concluded(item, rows).verdict == verdict
+    assert concluded(item, [row for row in rows if row["seed"] > 1]).result.startswith("[2, 3]")
+
+
+def test_a_profile_has_a_table_and_a_row_of_its_own(tmp_path: Path):
+    def judge(rows):
+        return Finding("reproduced", f"mean {sum(row['mse'] for row in rows) / len(rows):.0f}")
+
+    item = Item(where="table 1", claim="Noise helps.", experiment="tiny", judge=judge)
+    paper = Paper(
+        "TINY", "Nobody.", (item,), (Experiment(name="tiny", scenario="demo", rule="none"),)
+    )
+    place = Place(tmp_path, tmp_path / "work")
+    for profile, value in (("small", 3.0), ("paper", 5.0)):
+        rows = [{"seed": seed, "mse": value} for seed in (1, 2, 3)]
+        write_table(place.table("tiny", profile), rows)
+    text = page([paper], tmp_path / "measured")
+    small, large = (line for line in text.splitlines() if line.startswith("| table 1"))
+    assert "mean 3" in small and "--profile small" in small
+    assert "mean 5" in large and "--profile paper" in large and "profile paper |" in large
+    assert "2 rows: 2 reproduced" in text
 
 
 def test_intervals_over_seeds_are_students():
     found = over([1.0, 2.0, 3.0])
     assert found.mean == 2 and found.low == pytest.approx(2 - 4.302653 / 3**0.5)
     assert above(over([1.0, 1.1])) == "open" and "2 of at least 3 seeds" in over([1.0, 1.1]).said()
-    lacks = Item(
+    lacks = Item(  # what it compares is in no row
         where="", claim="", experiment="e", judge=lambda rows: ruled((above(over({})),), "", "")
     )
-    assert concluded(lacks, [{"seed": 1}]).verdict == "not done"
+    assert concluded(lacks, [{"seed": 1}, {"seed": 2}]).verdict == "not done"
     assert above(found) == "open" and above(over([1.0, 1.1, 0.9])) == "yes"
     assert ruled(("yes", "open"), "", "").verdict == "undecided"
     assert ruled(("open", "no"), "", "").verdict == "refuted"

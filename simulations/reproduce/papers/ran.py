@@ -141,6 +141,7 @@ PAPER = Paper(
                 figures="a plot; at least 95 %",
                 experiment="ran-mnist",
                 judge=harder(run),
+                runs=("dnn", run),
             )
             for what, run in (
                 ("λ = 0.1", "ran-0.1"),
@@ -157,6 +158,7 @@ PAPER = Paper(
             figures="a plot; at least 95 %",
             experiment="ran-mnist",
             judge=own_classifier,
+            runs=("dnn", *(f"ran-{lam}" for lam in LAMBDAS)),
         ),
         Item(
             where="figure 3, MNIST, own decoder",
@@ -164,6 +166,7 @@ PAPER = Paper(
             figures="a plot",
             experiment="ran-mnist",
             judge=own_decoder,
+            runs=tuple(f"ran-{lam}" for lam in LAMBDAS),
         ),
         Item(
             where="figure 3, MNIST, noise",
@@ -171,6 +174,7 @@ PAPER = Paper(
             figures="accuracy from 20 to 93 %",
             experiment="ran-mnist-noise",
             judge=noise_is_worse,
+            runs=(RAN, *NOISES),
         ),
         Item(
             where="figure 3, HAR, λ = 0.5",
@@ -178,6 +182,7 @@ PAPER = Paper(
             figures="a plot; at least 95 %",
             experiment="ran-har",
             judge=harder("ran-0.5"),
+            runs=("dnn", "ran-0.5"),
         ),
         Item(
             where="section 3.1, CIFAR-10, λ = 0.5",
@@ -185,6 +190,7 @@ PAPER = Paper(
             figures="at least 76 %",
             experiment="ran-cifar10",
             judge=harder("ran-0.5"),
+            runs=("dnn", "ran-0.5"),
         ),
         Item(
             where="figure 3, ImageNet",
