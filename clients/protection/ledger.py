@@ -87,7 +87,6 @@ class Book:
         self.releases = {k: v for k, v in self.releases.items() if now - v[2] < MONTH}
         self.releases[key] = [server_round, count + 1, now]
 
-
     def count_bare(self, data: str, counted: bool) -> None:
         """Count an answer that no ε counts; tell the owner of an ε that others came before."""
         if not counted:

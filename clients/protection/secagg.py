@@ -65,7 +65,7 @@ def check_stage(message: Message) -> None:
     stage = asked.get(words.Key.STAGE)
     if stage == words.Stage.SETUP:
         shares, least = asked.get(words.Key.SHARE_NUMBER), asked.get(words.Key.THRESHOLD)
-        if type(shares) is not int or type(least) is not int or least < shares // 2 + 1 or least < 2:
+        if type(shares) is not int or type(least) is not int or least < max(2, shares // 2 + 1):
             raise Refused(
                 f"secure aggregation: a threshold of {least!r} of {shares!r} shares is too low; it "
                 "must be at least 2 and more than half of them."

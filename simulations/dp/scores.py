@@ -19,6 +19,7 @@ SEEN = 4.0  # standard errors from which a column's difference is believed
 ROUNDING = 1e-7  # of a column's largest value: what varies less is taken for rounding
 FARTHEST = 1e6  # standard deviations: a column may have none in one of the worlds
 RIDGE = 1e-9  # of the variance of a column, where columns vary together
+HIDDEN_BIT = 0.4  # difference of how often a last bit is set from which somebody set it
 PER_COLUMN = 5  # draws for each column from which it is learned how columns vary together
 
 
@@ -116,7 +117,12 @@ def _together(quiet: np.ndarray, loud: np.ndarray, columns: np.ndarray) -> Score
 
 
 def _last_bits(quiet: np.ndarray, loud: np.ndarray, columns: np.ndarray) -> Score | None:
-    """The logarithm of how much likelier the last bits of all numbers are with the canary."""
+    """The logarithm of how much likelier the last bits are with the canary, where they were set.
+
+    Sums of floating-point numbers have last bits that follow the values a little (Mironov 2012).
+    That is not looked for: a claim is about real numbers, and no noise of a plain generator would
+    hold it.
+    """
     single = np.all([(side == side.astype(np.float32)).all(0) for side in (quiet, loud)], axis=0)
 
     def bits(values: np.ndarray) -> np.ndarray:
@@ -124,8 +130,7 @@ def _last_bits(quiet: np.ndarray, loud: np.ndarray, columns: np.ndarray) -> Scor
         return np.where(single, whole, np.ascontiguousarray(values).view(np.uint64) & 1)
 
     without, with_it = ((bits(side).sum(0) + 0.5) / (len(side) + 1) for side in (quiet, loud))
-    error = np.sqrt(without * (1 - without) / len(quiet) + with_it * (1 - with_it) / len(loud))
-    telling = columns & (np.abs(with_it - without) > SEEN * error)
+    telling = columns & (np.abs(with_it - without) > HIDDEN_BIT)
     if not telling.any():
         return None
     one, zero = np.log(with_it / without), np.log((1 - with_it) / (1 - without))

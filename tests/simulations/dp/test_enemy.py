@@ -41,6 +41,14 @@ def test_the_form_and_the_bits_of_a_message_are_part_of_what_is_seen(fault):
     assert result.without_assumption > fault.epsilon
 
 
+def test_the_rounding_of_plain_floating_point_noise_is_no_hidden_bit():
+    """By all last bits together, Gaussian noise by the book was "at least 6.1" at ε = 4."""
+    np.random.seed(2026)
+    gaussian = target_of("gaussian", {"noise-multiplier": 1.0811618495202397})
+    result = examined(gaussian, Claim(4.0, DELTA), clip=1.0, draws=50_000)
+    assert result.answer == NOT_REFUTED and result.at_least > 3.7
+
+
 @pytest.mark.parametrize("target", HIDDEN)
 def test_what_nobody_looks_for_is_not_found(target):
     """docs/howto/verify-dp.md says so; who finds a way may take these into the list of faults."""
