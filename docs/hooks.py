@@ -79,10 +79,14 @@ def on_page_markdown(markdown: str, config: Any, **_: Any) -> str:
 def tested_of(name: str, folder: Path) -> str:
     """The rows of papers.md about one paper that an experiment stands behind."""
     from fedpriv.simulations.reproduce.catalogue import PAPERS as TESTED
-    from fedpriv.simulations.reproduce.page import HEAD, cells
+    from fedpriv.simulations.reproduce.page import HEAD, cells, measured
 
     (paper,) = [one for one in TESTED if one.name == name]
-    rows = [cells(paper, item, folder) for item in paper.items]
+    rows = [
+        cells(paper, item, rows, profile)
+        for item in paper.items
+        for profile, rows in measured(item, folder)
+    ]
     done = [row for row in rows if not row[4].startswith("not done")]
     return table(HEAD, done) if done else "*Not measured yet.*"
 

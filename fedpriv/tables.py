@@ -58,7 +58,7 @@ def read_table(path: Path) -> "pd.DataFrame":
     if not path.exists():
         return pd.DataFrame()
     try:
-        frame = pd.read_csv(path)
+        frame = pd.read_csv(path, low_memory=False)  # a column has one type, however long it is
     except pd.errors.EmptyDataError:
         return pd.DataFrame()
     except (OSError, UnicodeDecodeError, pd.errors.ParserError) as error:

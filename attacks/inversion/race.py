@@ -93,21 +93,22 @@ def race(
     controls: int = 4,
     seed: int = 0,
     public: Tensor | None = None,
+    most: int = _MOST,
     progress: Progress = go_on,
 ) -> Ranking:
     """Rank attacks by successive halving on planted clients that follow the victims' protocol.
 
-    All candidates run for a few steps, and the best third of them for twice as many. `evaluations`
-    bounds the work: one is one gradient of one planted client (0: no bound). `public` are samples
-    of the same kind that the attacker has, as the model takes them; without them it makes up
-    pictures. The losses of different priors cannot be compared, so that the loss on the victims
-    would not do.
+    All candidates run for at most `most` steps, and the best third of them for twice as many: a
+    slow search that ends well needs some hundred to show it. `evaluations` bounds the work: one is
+    one gradient of one planted client (0: no bound). `public` are samples of the same kind that the
+    attacker has, as the model takes them; without them it makes up pictures. The losses of
+    different priors cannot be compared, so that the loss on the victims would not do.
     """
     if not candidates:
         raise BadOption("a race needs at least one candidate.")
     started, told = time.perf_counter(), Told(progress)
     names = list(candidates)
-    steps, room = _MOST, len(names)
+    steps, room = most, len(names)
     if evaluations:
         while room > 1 and controls * _work(room, _LEAST) > evaluations:
             room -= 1

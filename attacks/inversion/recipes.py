@@ -31,6 +31,7 @@ from fedpriv.attacks.inversion.race import Strongest
 from fedpriv.attacks.inversion.restoring import Restored
 from fedpriv.attacks.inversion.through_policy import PolicyInversion, Transform
 from fedpriv.engine.gradients import Distance, cosine, l1, l2, layerwise_cosine, where_shared
+from fedpriv.errors import BadOption
 from fedpriv.evidence.claims import Public
 from fedpriv.policies.transforms import ENHANCEMENT
 
@@ -196,6 +197,7 @@ def strongest(
     polish: int = 600,
     budget: float = 0.5,
     controls: int = 4,
+    only: str = "",
     replay: bool = True,
     seed: int = 0,
     memory: float = 1.5,
@@ -209,6 +211,7 @@ def strongest(
             times as many follow in double precision.
         budget: What the race may cost, as a part of the winner's steps.
         controls: Planted clients, whose samples the attacker knows, that settings are raced on.
+        only: The setting that won an earlier race on the same protocol; "" races all.
         replay: Match an update of several local steps where there were any.
         seed: Seed of everything that the attack draws.
         memory (GB): How much memory may be used. It bounds how many victims are attacked at once.
@@ -230,7 +233,9 @@ def strongest(
         )
         return Polished(search, polish)
 
-    runners = {name: candidate(*options) for name, options in CANDIDATES.items()}
+    if only and only not in CANDIDATES:
+        raise BadOption(f"only must be one of: {'; '.join(CANDIDATES)}. Got '{only}'.")
+    runners = {name: candidate(*CANDIDATES[name]) for name in ([only] if only else CANDIDATES)}
     return Strongest(runners, budget, controls, seed, public)
 
 

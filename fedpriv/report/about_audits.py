@@ -9,6 +9,12 @@ from fedpriv.report.reading import Run
 
 MARKS = {"leaks": "bad", "holds": "good", "undecided": "", "tested": "good", "not tested": "near"}
 
+NAMED = {
+    "--clients": "",
+    "the app": ", as its pyproject.toml says",
+    "nobody": " (it names no number)",
+}
+
 
 def audit_section(run: Run) -> Section:
     """Empty for a run that is no audit, or one of a version before 0.3."""
@@ -31,7 +37,8 @@ def audit_section(run: Run) -> Section:
     if run.app:
         words = (
             f"The Flower app {run.app['name']} {run.app['version']} ran as it is, SHA-256 "
-            f"{run.app['sha256'][:16]}…, commit {run.app['commit'] or 'unknown'}. {words}"
+            f"{run.app['sha256'][:16]}…, commit {run.app['commit'] or 'unknown'}, with "
+            f"{run.app['clients']} simulated clients{NAMED[run.app['clients-named-by']]}. {words}"
         )
     tables = [
         questions("The federation as configured", found["questions"]),

@@ -27,8 +27,14 @@ class Kind:
 
 
 def kinds_of_audit(found: Mapping[str, Any]) -> list[Kind]:
-    """The kinds that an audit judged, then those that nobody tested here."""
-    judged = [_of_question(one) for one in (*found["questions"], *found.get("besides", ()))]
+    """The kinds that an audit judged, then those that nobody tested here.
+
+    A kind that holds by its scores is undecided where the audit doubts them.
+    """
+    judged = [
+        _of_question(one, doubts_about(one["claim"], found["doubts"]))
+        for one in (*found["questions"], *found.get("besides", ()))
+    ]
     known = {one.claim for one in judged}
     states: dict[str, set[str]] = {}
     for line in found["coverage"]:
@@ -41,6 +47,13 @@ def kinds_of_audit(found: Mapping[str, Any]) -> list[Kind]:
     return in_order([*judged, *others])
 
 
+def doubts_about(claim: str, doubts: Sequence[str]) -> list[str]:
+    """The doubts about one kind of claim: those that name it, and those that name no kind."""
+    kinds = {METRICS.build(name).of for name in METRICS}
+    named = [{kind for kind in kinds if f"the {kind} " in f"{doubt} "} for doubt in doubts]
+    return [doubt for doubt, of in zip(doubts, named, strict=True) if not of or claim in of]
+
+
 def in_order(kinds: Sequence[Kind]) -> list[Kind]:
     """As the catalogue of metrics has them: samples first."""
     known = list(dict.fromkeys(METRICS.build(name).of for name in METRICS))
@@ -51,9 +64,9 @@ def _why(states: set[str]) -> str:
     return "no bound decides it; the figures are below" if "tested" in states else "see below"
 
 
-def _of_question(one: Mapping[str, Any]) -> Kind:
+def _of_question(one: Mapping[str, Any], doubts: Sequence[str] = ()) -> Kind:
     metric = METRICS.build(one["metric"])
-    light = OUTCOMES[one["word"]]
+    light = OUTCOMES["undecided" if doubts and one["word"] == "holds" else one["word"]]
     if one["bound"] is None:
         figures = f"{one['hits']} of {one['victims']} right ({one['low']:.0%}–{one['high']:.0%})"
         blind = "" if one["blind"] is None else f"a blind guess: {one['blind']:.0%}"

@@ -1,8 +1,9 @@
 """The answer at the top of a page: a light and a few sentences."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -110,8 +111,18 @@ def verdict_of_audit(run: Run) -> Verdict:
     found = run.audit
     light = OUTCOMES[found["outcome"]]
     sentence = str(found["sentence"]).removeprefix(f"{WORDS[light]}: ")
-    said = (sentence, found["possible"]["sentence"], found["advice"])
+    said = (capital(sentence), *beyond(found), found["advice"])
     return Verdict(light, tuple(text for text in said if text))
+
+
+def beyond(audit: Mapping[str, Any]) -> list[str]:
+    """What servers can do that set the configuration or change the model; leaks come first."""
+    asked = [audit[part] for part in ("possible", "malicious") if part in audit]
+    return [one["sentence"] for one in sorted(asked, key=lambda one: one["outcome"] != "leaks")]
+
+
+def capital(sentence: str) -> str:
+    return f"{sentence[:1].upper()}{sentence[1:]}"
 
 
 def _by_gate(whats: Sequence[Measure], lights: Sequence[Light]) -> str:

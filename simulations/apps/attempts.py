@@ -10,6 +10,7 @@ from fedpriv.evidence.victims import slots_of
 from fedpriv.progress import Progress
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario.sections import Attack
+from fedpriv.simulations.apps.choosing import updates_of
 from fedpriv.simulations.apps.watching import Watched
 from fedpriv.simulations.audit.battery import RACER, work_of
 from fedpriv.simulations.judging.attacking import Recording
@@ -23,7 +24,7 @@ GIVEN = (
     "one-sample",
     "few-samples",
 )  # needs that an app may fulfil
-VICTIMS = 30  # of a round
+VICTIMS = 30  # updates that are attacked one by one
 BEHIND = "samples are behind one update"
 
 
@@ -119,7 +120,7 @@ def tried(
     public: Public | None,
     progress: Progress,
 ) -> Tried:
-    """All attacks: first those on all rounds, then those on single updates of the first and last.
+    """All attacks: first those on all rounds, then those on single updates.
 
     Only a server's knowledge is in `evidence`; the judge reads the truth from the folder.
     """
@@ -128,14 +129,18 @@ def tried(
     clients = len({seen.node for seen in evidence})
     todo, found.left = chosen(evidence[0], clients, asked, used, watched)
     about = {"run": app, "plugins": "unknown"}
+    ends = (rounds[0], rounds[-1])
     whole = [Attack(name=name) for name in todo if row_of(name).whole]
-    single = [
-        Attack(name=name, rounds=(rounds[0], rounds[-1]), victims=VICTIMS)
-        for name in todo
-        if not row_of(name).whole
-    ]
-    for attacks in (whole, single):
+    pools = [Attack(name=n, rounds=ends, victims=VICTIMS) for n in todo if row_of(n).pools]
+    single = [Attack(name=n) for n in todo if not row_of(n).whole and not row_of(n).pools]
+    for attacks, seen in ((whole, evidence), (pools, evidence), (single, spread(evidence))):
         if attacks:
-            recording = Recording(evidence, rounds[-1], None, about)
+            recording = Recording(seen, rounds[-1], None, about)
             found.add(scored_claims(recording, attacks, folder, public=public, progress=progress))
     return found
+
+
+def spread(evidence: Sequence[Observation]) -> list[Observation]:
+    """The updates that are attacked one by one: every client once, then others up to `VICTIMS`."""
+    own = {(seen.round, int(seen.node)): seen for seen in evidence}
+    return [own[place] for place in updates_of(own, VICTIMS)]

@@ -80,4 +80,12 @@ def last_model(evidence: list[Observation]) -> State:
 def public_of(watched: Watched, evidence: list[Observation]) -> Public | None:
     """Samples that the app's clients only evaluated."""
     shape = tuple(evidence[0].input_shape) if evidence else ()
-    return evaluated(watched.eyes, watched.numbers, shape, watched.target)
+    return evaluated(watched.eyes.held, watched.numbers, shape, watched.target)
+
+
+def others_of(watched: Watched, evidence: list[Observation]) -> Public | None:
+    """Samples that nobody trained on and that look as those that somebody did."""
+    if not watched.eyes.random:
+        return public_of(watched, evidence)
+    shape = tuple(evidence[0].input_shape) if evidence else ()
+    return evaluated(watched.bystanders, watched.numbers, shape, watched.target)

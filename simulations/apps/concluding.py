@@ -1,7 +1,7 @@
 """The verdict on an app: the same words, file and page as for a scenario of ours."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +9,9 @@ from fedpriv.attacks.catalogue import ATTACKS
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables
 from fedpriv.simulations.apps.attempts import Tried
+from fedpriv.simulations.apps.further import command_of, deciding
 from fedpriv.simulations.apps.handing import Handed
+from fedpriv.simulations.apps.launching import Job
 from fedpriv.simulations.audit.conclusion import counts, sentence
 from fedpriv.simulations.audit.coverage import NIST, Line, claims_of, threat_of
 from fedpriv.simulations.audit.ending import SCHEMA
@@ -75,16 +77,23 @@ def verdict_on(
     reasons: Sequence[str],
     minutes: tuple[float, float],
     epsilon: dict[str, Any] | None,
-    command: str,
+    job: Job,
+    config: Mapping[str, Any],
+    clients: int,
+    places: Sequence[tuple[int, int]],
     model: str,
 ) -> dict[str, Any]:
-    """The verdict, written to `verdict.json`."""
+    """The verdict, written to `verdict.json`.
+
+    `places` are (round, client) of all that took part in the training.
+    """
     found = decided((), tried.rows)
-    if alone is not None and alone.outcome is not None and alone.outcome.word == "holds":
+    if alone is not None and alone.outcome is not None and alone.holds:
         found.append(replace(alone.outcome, why=alone.sentence))
     rounds = len(folder.rounds())
     doubts = doubts_of(tried, found, whole, rounds, reasons, alone)
     word = overall(found, doubts)
+    open_ = word == "undecided"
     said = sentence(word, found, doubts)
     if epsilon is not None:
         said += f" {epsilon['sentence']}"
@@ -117,7 +126,8 @@ def verdict_on(
         "largest-epsilon": None,
         "epsilon-curve": [],
         "advice": "",
-        "next": next_for(word, command, folder, model),
+        "next": (deciding(job, config, clients, places, found, alone, whole) if open_ else None)
+        or next_for(word, command_of(job), folder, model),
         "missing": tried.failed,
         "work": {"units": 0, "full": 0, "unit-seconds": None, "workers": 1},
         "minutes": {"given": minutes[0], "used": round(minutes[1], 2)},

@@ -2,40 +2,62 @@
 
 Searches take a few samples behind an update. Where an app's clients train on more, the attacker is
 handed a single step of a client, alone and exact: the gradient of one batch at the weights that
-were sent, without momentum, noise, dropout or rounding. In one pass over the samples it tells more
-about them than the update does, which only has the sum of all steps. An attack that fails on it has
-no chance on such an update; one that succeeds shows nothing about the update. With several epochs
-a sample enters at several weights, and a failure here proves less.
+were sent, without momentum, noise or rounding. All that the update says of those samples it says
+through this gradient, where each of them enters once (`why_open`). So an attack that fails on it
+fails on the update, too. One that succeeds shows nothing about the update.
+
+Clients count, each once (`choosing`): half of them with the model of the first round, half with
+that of the last.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from fedpriv.clients.noticing import Notes
 from fedpriv.evidence.claims import Public
 from fedpriv.evidence.observation import Observation
 from fedpriv.evidence.truth import Truth
 from fedpriv.evidence.victims import slots_of, stack
+from fedpriv.metrics.gates import Gate
 from fedpriv.progress import Progress
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario.sections import Attack
 from fedpriv.simulations.apps.attempts import MOST_SLOTS
+from fedpriv.simulations.apps.choosing import each_once
+from fedpriv.simulations.apps.protocol import batch_of, distinct
+from fedpriv.simulations.apps.spending import Mechanism
+from fedpriv.simulations.apps.watching import Watched
 from fedpriv.simulations.audit.battery import RACER
 from fedpriv.simulations.judging.attacking import Recording
 from fedpriv.simulations.judging.deciding import decided
 from fedpriv.simulations.judging.judge import scored_claims
-from fedpriv.simulations.judging.outcome import Outcome
+from fedpriv.simulations.judging.outcome import Outcome, attacked_badly
 
-CLIENTS = 2  # at least; as many as are needed for enough samples
-ENOUGH = 32  # samples in all: a share of 10 % needs 29 without a hit
+PARTS = (MOST_SLOTS, 16, 8)  # samples of a step that are handed over
+FEW = 8  # clients of the first search; after a hit no other follows
+TWINS = 0.01  # the part of samples that may be equal to another one without being the same
 
 
 @dataclass(frozen=True)
 class Handed:
-    """What came of single steps: the outcome about samples, or why there is none."""
+    """What came of single steps: the outcome about samples, or why there is none.
+
+    `open` says why an attack that fails on them could still succeed on updates.
+    """
 
     outcome: Outcome | None = None
     samples: int = 0  # in a step
     why: str = ""
+    open: str = ""
+    late: bool = False  # whether the time was up before enough clients were attacked
+    badly: bool = False  # whether the attack was worse than a blind guess
+
+    @property
+    def holds(self) -> bool:
+        return self.outcome is not None and self.outcome.word == "holds" and not self.open
 
     @property
     def sentence(self) -> str:
@@ -43,31 +65,72 @@ class Handed:
         one = self.outcome
         if one is None:
             return f"no single step could be attacked: {self.why}"
-        said = f"{one.hits} of {one.victims} samples from single steps of {self.samples}"
+        said = (
+            f"{one.hits} of {one.victims} samples from single steps of {self.samples}, of "
+            f"{one.clients} clients"
+        )
         if one.word == "leaks":
             return (
                 f"the attack recovers {said}, handed one by one; whether it could from whole "
                 "updates was not tested"
             )
-        if one.word == "holds":
+        if self.open:
+            return (
+                f"the attack recovers {said}, handed one by one, which decides nothing about "
+                f"updates: {self.open}"
+            )
+        if self.holds:
             return f"even handed one by one, the attack recovers {said}"
         return f"the attack recovers {said}, handed one by one, which decides nothing: {one.why}"
 
 
+def why_open(notes: Iterable[Notes], private: Sequence[Mechanism] = ()) -> str:
+    """Why an update may say more of a step's samples than the step's exact gradient does.
+
+    Nothing where it cannot: each sample enters once, the model has no other memory of a batch than
+    the gradient, and the gradient is that of the plain loss.
+    """
+    known = list(notes)
+    if any(distinct(one) < (1 - TWINS) * sum(one.sizes) for one in known):
+        return "samples enter an update more than once, as in several epochs"
+    if any(one.dropout for one in known):
+        return "clients drop units at random, and the step is handed without"
+    if any(True in one.training and has_statistics(one) for one in known):
+        return "batch norm keeps statistics of the samples, which are in the update, too"
+    if any(one.epsilon is None for one in private):
+        return "Opacus clips the gradient of every sample, and the step is handed without"
+    return ""
+
+
+def has_statistics(notes: Notes) -> bool:
+    """Whether the model keeps means and variances of what passes through it."""
+    return any(
+        isinstance(module, _BatchNorm) and module.track_running_stats
+        for part, _ in notes.chain
+        for module in part.modules()
+    )
+
+
 def single_steps(
-    evidence: Sequence[Observation], folder: RunFolder
+    evidence: Sequence[Observation], folder: RunFolder, batch: int | None, summed: bool = False
 ) -> Iterator[tuple[Observation, Truth]]:
-    """The first step of some clients of the first round, each with the samples of that step."""
-    first = min(seen.round for seen in evidence)
-    total = 0
-    for number, seen in enumerate(one for one in evidence if one.round == first):
-        truth = folder.truth_of(seen.name)
+    """The first step of every client in one round, with the samples of that step.
+
+    `batch` is how many samples of a step are taken. Where a round is `summed`, one observation
+    stands for all its clients, whose samples were kept one by one.
+    """
+    own = {seen.name: seen for seen in evidence}
+    models = {seen.round: seen for seen in evidence}
+    names = list(own)
+    if summed:
+        names = [path.stem for path in folder.truth.glob("*.npz") if path.stem not in own]
+    places = [(int(number), int(node)) for number, node in (name.split("-") for name in names)]
+    for number, node in each_once(place for place in places if place[0] in models):
+        truth = folder.truth_of(f"{number}-{node}")
         if truth is None or not len(truth.y) or bool((truth.y < 0).any()):
             continue
-        if number >= CLIENTS and total >= ENOUGH:
-            return
-        size = min(MOST_SLOTS, seen.batch_size, len(truth.y))
-        total += size
+        seen = own.get(f"{number}-{node}") or replace(models[number], node=node)
+        size = min(MOST_SLOTS, batch or seen.batch_size, len(truth.y))
         yield one_step(seen, truth, size), part_of(truth, size)
 
 
@@ -99,34 +162,82 @@ def one_step(seen: Observation, truth: Truth, size: int) -> Observation:
     return replace(asked, received=received)
 
 
+def winner_in(folder: RunFolder) -> dict[str, str]:
+    """The setting that won the race of an earlier search there, which is not raced again."""
+    won = next((claim.extra.get("won") for claim in folder.claims(RACER)), None)
+    return {"only": str(won)} if won else {}
+
+
 def handed(
     evidence: Sequence[Observation],
     folder: RunFolder,
+    watched: Watched,
+    private: Sequence[Mechanism],
     app: str,
     public: Public | None,
     progress: Progress,
 ) -> Handed:
-    """Attack single steps; evidence, truth and scores of them lie in `single-steps/`."""
-    apart = RunFolder(folder.path / "single-steps")
-    steps = list(single_steps(evidence, folder))
-    if not steps:
-        return Handed(why="no client's samples have labels")
-    for seen, truth in steps:
-        seen.save(apart.observations)
-        truth.save(apart.truth)
-    recording = Recording(
-        [seen for seen, _ in steps], steps[0][0].round, None, {"run": app, "plugins": "unknown"}
-    )
-    attack = Attack(name=RACER)
-    found = scored_claims(recording, [attack], apart, public=public, progress=progress)
-    if found.failures:
-        return Handed(why=found.failures[0].why)
-    if found.partial:
-        return Handed(why="the time was up")
-    outcome = next((one for one in decided((), found.rows) if one.claim == "sample"), None)
-    if outcome is None:
-        return Handed(why="nothing was scored")
-    if outcome.blind is None and outcome.word == "holds":
+    """Attack single steps; where the attack is no better than a blind guess, smaller parts of them.
+
+    The gradient of a part of a batch says more of its samples than that of the whole batch. A
+    failure of an attack that cannot do what a blind guess does would say nothing.
+    """
+    unsure = why_open(watched.notes, private)
+    batch = next((batch_of(one) for one in watched.notes if one.x), None)
+    found = Handed(why="no client's samples have labels")
+    for most in PARTS:
+        waiting = single_steps(evidence, folder, min(most, batch or most), watched.summed)
+        found = handed_parts(waiting, folder, unsure, app, public, progress)
+        if not found.badly or found.late:
+            break
+    return found
+
+
+def handed_parts(
+    waiting: Iterator[tuple[Observation, Truth]],
+    folder: RunFolder,
+    unsure: str,
+    app: str,
+    public: Public | None,
+    progress: Progress,
+) -> Handed:
+    """Attack these steps; evidence, truth and scores of them lie in `single-steps-SAMPLES/`.
+
+    First of a few clients: where one has a hit, or where it would decide nothing, no more follow.
+    """
+    steps: list[Observation] = []
+    found, late, badly = None, False, False
+    for most in (FEW,) if unsure else (FEW, None):
+        group = list(islice(waiting, most))
+        if not group or late:
+            break
+        known = [seen for seen, _ in group]
+        steps += known
+        apart = RunFolder(folder.path / f"single-steps-{max(map(slots_of, steps[:FEW]))}")
+        for seen, truth in group:
+            seen.save(apart.observations)
+            truth.save(apart.truth)
+        recording = Recording(known, steps[0].round, None, {"run": app, "plugins": "unknown"})
+        attack = Attack(name=RACER, options=winner_in(apart))
+        judged = scored_claims(recording, [attack], apart, public=public, progress=progress)
+        if judged.failures:
+            return Handed(why=judged.failures[0].why)
+        late = judged.partial
+        whole = [row for row in judged.rows if not row["partial"]]
+        now = next((one for one in decided((), whole) if one.claim == "sample"), None)
+        found = now or found
+        if found is None or found.bound is None:
+            continue
+        why = attacked_badly(Gate(found.metric, found.above, found.bound), whole)
+        badly = bool(why) and found.word != "leaks"
+        if badly:
+            found = replace(found, word="undecided", why=why)
+        if badly or found.word == "leaks":
+            break
+    if found is None:
+        why = "the time was up" if late else "no client's samples have labels"
+        return Handed(why=why, late=late)
+    if found.blind is None and found.word == "holds":
         return Handed(why="there is no blind guess to compare with: nothing was only evaluated")
-    named = replace(outcome, attack=f"{outcome.attack}, single steps")
-    return Handed(named, max(slots_of(seen) for seen, _ in steps))
+    named = replace(found, attack=f"{found.attack}, single steps")
+    return Handed(named, max(map(slots_of, steps)), open=unsure, late=late, badly=badly)

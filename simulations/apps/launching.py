@@ -23,7 +23,7 @@ class Job:
     app: str
     out: str
     minutes: float = 5.0
-    clients: int = 10
+    clients: int | None = None  # as many as the app names, else `choosing.SIMULATED`
     run_config: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
 
@@ -35,7 +35,7 @@ def launch(job: Job) -> dict[str, Any]:
     """
     if not 0 < job.minutes < 10**5:
         raise BadOption(f"--minutes must be above 0, got {job.minutes}.")
-    if job.clients < 1:
+    if job.clients is not None and job.clients < 1:
         raise BadOption(f"--clients must be at least 1, got {job.clients}.")
     folder = RunFolder(Path(job.out))
     folder.path.mkdir(parents=True, exist_ok=True)

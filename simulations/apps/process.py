@@ -2,7 +2,6 @@
 
 import json
 import os
-import shlex
 import sys
 import time
 from pathlib import Path
@@ -16,7 +15,14 @@ from fedpriv.files import write_text
 from fedpriv.report.page import write_report
 from fedpriv.runfolder import RunFolder
 from fedpriv.simulations.apps.attempts import BEHIND, Tried, tried
-from fedpriv.simulations.apps.binding import last_model, named_model, public_of, usable
+from fedpriv.simulations.apps.binding import (
+    last_model,
+    named_model,
+    others_of,
+    public_of,
+    usable,
+)
+from fedpriv.simulations.apps.choosing import SIMULATED
 from fedpriv.simulations.apps.concluding import start, verdict_on
 from fedpriv.simulations.apps.handing import handed
 from fedpriv.simulations.apps.launching import ERROR, Job
@@ -36,6 +42,7 @@ from fedpriv.simulations.stopping import stoppable
 TRAINING = 0.5  # the part of the time that the app itself may take
 EXAMINED = 10  # updates that preflight looks at
 DELTA = 1e-5
+MOST_THREADS = 4  # of attacks: small networks gain nothing from more
 
 
 def judge(job: Job) -> dict[str, Any]:
@@ -51,6 +58,7 @@ def judge(job: Job) -> dict[str, Any]:
             f"the app's pinned versions are ignored ({pin} and the like): it runs with what is "
             "installed here"
         )
+    clients = job.clients or source.nodes or SIMULATED
     deliberate_threads()
     command = os.getppid()  # where it was ended from outside, nobody waits for a verdict
     with stoppable() as asked:
@@ -61,7 +69,7 @@ def judge(job: Job) -> dict[str, Any]:
         watched, private, whole = watched_run(
             source,
             folder.path,
-            clients=job.clients,
+            clients=clients,
             seconds=TRAINING * seconds,
             going_on=lambda: going_on(0.0, 0.0),
         )
@@ -69,21 +77,23 @@ def judge(job: Job) -> dict[str, Any]:
             f"{len(watched.rounds)} rounds in {time.monotonic() - started:.0f} s; "
             f"{len(watched.evidence)} updates seen"
         )
-        start(folder, source.name, job.clients, watched.rounds)
-        evidence, reasons = usable(watched, job.clients)
+        deliberate_threads(min(MOST_THREADS, cores()))
+        start(folder, source.name, clients, watched.rounds)
+        evidence, reasons = usable(watched, clients)
         for seen in evidence:
             seen.save(folder.observations)
         if watched.summed:
-            join_truths(folder, job.clients)
+            join_truths(folder, clients)
         public = public_of(watched, evidence)
-        why_not_asked = why_no_candidates(public, watched.notes, watched.eyes)
+        others = others_of(watched, evidence)
         alone = None
         if not evidence:
             attempts = Tried()
         else:
             last = max(seen.round for seen in evidence)
             folder.save_model(last_model(evidence), {"round": last})
-            reasons += asked_about(folder, job.clients, public, why_not_asked)
+            why = why_no_candidates(others, watched.eyes)
+            reasons += asked_about(folder, clients, others, why)
             ends = started + seconds
 
             def in_time(part: float, loss: float) -> bool:
@@ -100,9 +110,9 @@ def judge(job: Job) -> dict[str, Any]:
                 progress=in_time,
             )
             if too_many(attempts):
-                alone = handed(evidence, folder, source.name, public, in_time)
+                alone = handed(evidence, folder, watched, private, source.name, public, in_time)
     folder.write_findings(findings(watched, evidence, folder))
-    about = about_app(source, watched, evidence, job)
+    about = about_app(source, watched, evidence, job, clients)
     folder.write_app(about)
     verdict = verdict_on(
         folder,
@@ -113,11 +123,21 @@ def judge(job: Job) -> dict[str, Any]:
         reasons=reasons,
         minutes=(job.minutes, (time.monotonic() - started) / 60),
         epsilon=epsilon_of(watched, private, source, folder),
-        command=shlex.join(["fedpriv", "audit", "--app", job.app]),
+        job=job,
+        config=source.config,
+        clients=clients,
+        places=sorted({(number, node) for number, node, _ in watched.metrics}),
         model=named_model(watched, source),
     )
     write_report([folder.path])
     return verdict
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not on every system
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def asked_about(folder: RunFolder, clients: int, public: Public | None, why: str) -> list[str]:
@@ -170,7 +190,7 @@ def findings(
 
 
 def about_app(
-    source: Source, watched: Watched, evidence: list[Observation], job: Job
+    source: Source, watched: Watched, evidence: list[Observation], job: Job, clients: int
 ) -> dict[str, Any]:
     """Name, commit, hash, facts that the server knows, and apart from them the clients' truth."""
     notes = watched.notes[0] if watched.notes else None
@@ -191,11 +211,19 @@ def about_app(
     return {
         **source.plain(),
         "data": list(job.data),
-        "clients": job.clients,
+        "clients": clients,
+        "clients-named-by": named_by(source, job),
         "secure-aggregation": watched.summed,
         "facts": facts,
         "truth": truth,
     }
+
+
+def named_by(source: Source, job: Job) -> str:
+    """Who said how many clients there are."""
+    if job.clients is not None:
+        return "--clients"
+    return "the app" if source.nodes else "nobody"
 
 
 def epsilon_of(

@@ -159,6 +159,8 @@ def watched_run(
                 ) from error
         finally:
             grid.close()
+        if eyes.random and not watched.summed:
+            grid.ask_bystanders()
     check_trained(watched, folder)
     return watched, private, whole
 

@@ -28,6 +28,7 @@ class Source:
     client: str
     config: dict[str, Any]  # as Flower gives it to the app
     pins: tuple[str, ...]
+    nodes: int | None = None  # clients of its simulation, where it names them
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -77,11 +78,6 @@ class Source:
 
 def read_source(path: str, run_config: Sequence[str] = ()) -> Source:
     """The app in a folder; BadInput says what is missing."""
-    if path.startswith("@"):
-        raise BadInput(
-            f"'{path}' is an app on Flower's hub. Fetch it with `flwr new {path}`, then give its "
-            "folder: fedpriv audit --app FOLDER."
-        )
     folder = Path(path).resolve()
     file = folder / "pyproject.toml"
     try:
@@ -107,7 +103,19 @@ def read_source(path: str, run_config: Sequence[str] = ()) -> Source:
         client=str(parts["clientapp"]),
         config=configured(flatten_dict(app.get("config", {})), run_config),
         pins=tuple(one for one in map(str, about.get("dependencies", ())) if "==" in one),
+        nodes=nodes_in(project["tool"]["flwr"].get("federations", {})),
     )
+
+
+def nodes_in(federations: Any) -> int | None:
+    """`options.num-supernodes` of the federation that `flwr run` takes, in apps that name one."""
+    if not isinstance(federations, dict):
+        return None
+    known = {name: one for name, one in federations.items() if isinstance(one, dict)}
+    chosen = known.get(str(federations.get("default", ""))) or next(iter(known.values()), {})
+    options = chosen.get("options", {})
+    found = options.get("num-supernodes") if isinstance(options, dict) else None
+    return found if isinstance(found, int) and found > 0 else None
 
 
 def configured(defaults: dict[str, Any], given: Sequence[str]) -> dict[str, Any]:

@@ -1,9 +1,15 @@
-"""Candidates of an app: samples its clients trained on, and as many that they only evaluated."""
+"""Candidates of an app: samples its clients trained on, and as many that they did not.
+
+Those were only evaluated. Where clients change samples at random before training, they are of
+clients that were never asked to train, changed in the same way.
+"""
+
+from collections.abc import Container, Sequence
 
 import torch
 from torch import Tensor
 
-from fedpriv.clients.noticing import Eyes, Notes
+from fedpriv.clients.noticing import Eyes
 from fedpriv.evidence.candidates import Candidates, Key
 from fedpriv.evidence.claims import Public
 from fedpriv.evidence.truth import Truth
@@ -18,14 +24,16 @@ KEPT = 200  # held-out samples for blind guesses alone, and at most half of them
 
 
 def evaluated(
-    eyes: Eyes, known: dict[bytes, int], shape: tuple[int, ...], target: Target | None = None
+    held: Sequence[tuple[Tensor, Tensor]],
+    known: Container[bytes],
+    shape: tuple[int, ...],
+    target: Target | None = None,
 ) -> Public | None:
-    """Samples that were evaluated and never trained on, each once, with their labels.
+    """Samples of these batches that were never trained on, each once, with their labels.
 
     Where samples bring a `target` along, they are of one class.
     """
     found: dict[bytes, tuple[Tensor, Tensor]] = {}
-    held = eyes.held
     if target is not None:
         held = [
             (target.joined(x, y), torch.zeros(len(x), dtype=torch.long))
@@ -45,14 +53,16 @@ def evaluated(
     return Public(torch.stack(xs), torch.stack(ys).long())
 
 
-def why_no_candidates(public: Public | None, notes: list[Notes], eyes: Eyes) -> str:
+def why_no_candidates(public: Public | None, eyes: Eyes) -> str:
     """Why membership cannot be asked about; nothing where it can."""
-    if eyes.random:
+    few = public is None or len(public.y) < 2 * LEAST
+    if few and eyes.random:
         return (
             f"clients change samples at random ({', '.join(sorted(eyes.random))}) before they "
-            "train on them, so that what was trained on and what was not look different"
+            "train on them, so that evaluated ones look different, and no client was never asked "
+            "to train"
         )
-    if public is None or len(public.y) < 2 * LEAST:
+    if few:
         return "the app's clients evaluate too few samples that nobody trains on"
     return ""
 

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from fedpriv.clients.keeping import asked_in, truth_in
 from fedpriv.clients.noticing import Eyes, Notes
 from fedpriv.evidence.observation import Observation
 from fedpriv.flower import RECORD_KEY_CONFIGS
+from fedpriv.registry import FOREIGN
 from fedpriv.simulations.apps.protocol import facts_told
 from fedpriv.simulations.apps.support import NotSupported
 from fedpriv.simulations.apps.targets import Target, brought_along, target_of
@@ -27,6 +29,7 @@ from fedpriv.simulations.federation.grid import SimulationGrid
 from fedpriv.state import State
 from fedpriv.wire import EXAMPLES, state_in
 
+BYSTANDERS = 1500  # samples of clients that were never asked
 FIRST_NODE = 2  # node 1 is the server
 FIRST_WEIGHTS = {"get_parameters", "get_properties"}  # how older apps ask a client to begin
 
@@ -53,6 +56,7 @@ class Watched:
     losses: set[str] = field(default_factory=set)  # by the app's own names
     summed: bool = False  # whether the app uses secure aggregation
     numbers: dict[bytes, int] = field(default_factory=dict)  # of samples
+    bystanders: list[tuple[Tensor, Tensor]] = field(default_factory=list)  # of clients never asked
 
     def learn(self, notes: Notes) -> None:
         """Keep the app's loss, and turn samples with targets of their own into one."""
@@ -86,6 +90,8 @@ class WatchedGrid(SimulationGrid):
         self.watched, self.until = watched, until
         self.told: dict[int, Notes] = {}
         self.trained: dict[int, State] = {}  # what each client's model is after its training
+        self.app, self.last = app, RecordDict()  # what clients were last asked to train with
+        self.trainers: set[int] = set()
         self.count = 0
         self.turn = threading.RLock()  # Flower's older loop asks its clients in threads
 
@@ -131,6 +137,8 @@ class WatchedGrid(SimulationGrid):
         if masked and not self.told:
             self.watched.summed = True
             return
+        self.last = messages[0].content
+        self.trainers |= set(sent)
         self.count = round_asked(messages[0]) or self.count + 1
         notes = list(self.told.values())
         self.watched.notes += notes
@@ -151,6 +159,25 @@ class WatchedGrid(SimulationGrid):
         )
         self.note_round(len(messages), len(replies), took, size)
         self.told.clear()
+
+    def ask_bystanders(self) -> None:
+        """Samples of clients that no round asked, changed at random as the app changes them.
+
+        The training is over, and what they answer is thrown away: nobody trained on their samples.
+        """
+        nodes = sorted(set(self.contexts) - self.trainers) if self.trainers else []
+        kept = self.watched.bystanders
+        for node in nodes:
+            if sum(len(x) for x, _ in kept) >= BYSTANDERS or not self.until():
+                return
+            message = Message(deepcopy(self.last), node, MessageType.TRAIN)
+            with self.watched.eyes.noting() as notes:
+                try:
+                    self.app(message, self.contexts[node])
+                except FOREIGN:
+                    continue
+            if [len(y) for y in notes.y] == notes.sizes:
+                kept += zip(notes.x, notes.y, strict=True)
 
     def note_round(self, asked: int, clients: int, took: float, size: int) -> None:
         """A line for the round; clients that are asked one by one are added up."""

@@ -28,6 +28,7 @@ RACER = "strongest"  # it races settings itself, and runs in every cell
 LEAST = 60  # steps: a search that is shorter says little about a stronger one
 WINNERS = 2
 CONTROLS = 2  # planted clients of a race
+LONG = 300  # steps of a race's first round, where the units have room for so many
 # How strong the prior must be depends on batch and network, so that these race beside the row's own
 # setting: total variation for signed Adam.
 VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
@@ -233,6 +234,7 @@ def ranked(
         controls=CONTROLS,
         seed=scenario.seed,
         public=public,
+        most=LONG,
         progress=progress,
     )
     return Raced(found.told(), list(found.left_out))

@@ -23,13 +23,13 @@ class Cell:
 
     Round 0 stands for all rounds of the training together. `server` is the malicious server that
     sends the model; without one it is an honest one. With `told` the server is also told each
-    client's model after its first step (`audit.told`).
+    client's model after so many first steps (`audit.told`).
     """
 
     round: int
     batch: int | None = None
     server: str = ""
-    told: bool = False
+    told: int = 0
 
     @property
     def configured(self) -> bool:
@@ -39,13 +39,14 @@ class Cell:
     def name(self) -> str:
         if not self.round:
             return "all-rounds"
-        by = f"-{folder_name(self.server)}" if self.server else "-told" * self.told
+        told = f"-told-{self.told}" if self.told > 1 else "-told" * self.told
+        by = f"-{folder_name(self.server)}" if self.server else told
         return f"round-{self.round}-batch-{self.batch or 'own'}{by}"
 
     def training(self) -> dict[str, int]:
         """The settings in which this cell differs from the scenario's [training]."""
         if self.told:
-            return {"local-steps": 1}
+            return {"local-steps": self.told}
         return {} if self.batch is None else {"batch-size": self.batch, "local-steps": 1}
 
     def said(self, scenario: Scenario) -> str:
@@ -55,7 +56,8 @@ class Cell:
         if self.batch is not None:
             return str(self.batch)
         if self.told:
-            return f"{scenario.training.batch_size}, told the first step"
+            first = "step" if self.told == 1 else f"{self.told} steps"
+            return f"{scenario.training.batch_size}, told the first {first}"
         return f"{scenario.training.batch_size}, as configured"
 
 
@@ -88,8 +90,7 @@ def together(scenario: Scenario) -> int:
 
 def in_message(scenario: Scenario, cell: Cell) -> int | None:
     """How many samples stand behind one message; None where a client takes all that it has."""
-    alone = cell.batch is not None or cell.told
-    steps = 1 if alone else scenario.training.local_steps
+    steps = cell.told or (1 if cell.batch is not None else scenario.training.local_steps)
     if steps is None:
         return None
     return steps * (cell.batch or scenario.training.batch_size) * together(scenario)

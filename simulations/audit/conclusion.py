@@ -1,7 +1,7 @@
 """The conclusion of an audit: its verdict with what stands behind it, as plain tables."""
 
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from fedpriv.catalogue import METRICS
@@ -45,6 +45,8 @@ def leak(one: Outcome) -> str:
 
 def bound(one: Outcome) -> str:
     """What holds, with its confidence."""
+    if one.claim in ("member", "classes") and one.why:  # of a training as a whole
+        return one.why
     metric = METRICS.build(one.metric)
     whom = f"{LEVEL:.0%} confidence, from {one.victims} samples of {one.clients} clients"
     if one.bound is None:
@@ -63,14 +65,36 @@ def bound(one: Outcome) -> str:
     )
 
 
-def told_more(kinds: Collection[str]) -> str:
-    """By whom kinds of claim were judged that not even a better informed server can make."""
+def told_more(kinds: Collection[str], less: Mapping[str, int] | None = None) -> str:
+    """By whom kinds of claim were judged that not even a better informed server can make.
+
+    `less` are the clients that were judged by a server which is told less, by cell.
+    """
     if not kinds:
         return ""
-    return (
+    text = (
         f" About the {' and the '.join(sorted(kinds))} a server was asked that is also told each "
         "client's model after its first step, and so knows more than the real one."
     )
+    if less:
+        cells = ", ".join(f"{count} in {cell}" for cell, count in less.items())
+        text += (
+            f" It drew a sample of some clients; these were asked about by one that is told their "
+            f"model after more steps ({cells})."
+        )
+    return text
+
+
+def saved_steps(trials: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
+    """Which attacks took fewer steps than they have, and what planted samples say of that."""
+    cut = [
+        f"{attack} {one['steps']} of its {one['all-steps']} in {cell} ({one['taken'][0]:.1f} dB on "
+        f"{one['samples']} planted samples, {one['whole'][0]:.1f} dB with all steps)"
+        for cell, attacks in trials.items()
+        for attack, one in attacks.items()
+        if one["steps"] < one["all-steps"]
+    ]
+    return f" Steps were saved where planted samples lose nothing: {'; '.join(cut)}." if cut else ""
 
 
 def besides(found: Sequence[Outcome]) -> str:

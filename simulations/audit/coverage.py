@@ -72,6 +72,7 @@ class Audited:
     absent: Mapping[str, str] = field(default_factory=dict)
     cut: Mapping[str, str] = field(default_factory=dict)
     told: Collection[str] = ()  # kinds of claim judged by a server that is told more
+    leaks: Collection[tuple[str, str]] = ()  # attacks that found one, and its kind of claim
 
     @property
     def done(self) -> set[str]:
@@ -127,7 +128,11 @@ def line(
     said = [
         f"{name}: {tested.refused[label[name]]}" for name in names if label[name] in tested.refused
     ]
-    whole = tuple(n for n in names if label[n] in done and label[n] not in tested.cut)
+    whole = tuple(
+        n
+        for n in names
+        if label[n] in done and (label[n] not in tested.cut or (label[n], claim) in tested.leaks)
+    )
     if claim in tested.told and threat.endswith("sees one update"):
         said = ["also told each client's model after its first step", *said]
     if whole:

@@ -1,59 +1,110 @@
 """Defences tried where a federation leaks worst, and the price of those that hold."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from fedpriv.metrics.rates import exact_interval
+from fedpriv.metrics.rates import LEVEL, SHARE, exact_interval, victims_for
 from fedpriv.runfolder import RunFolder
-from fedpriv.scenario.built import dataset_of
-from fedpriv.simulations.audit.cells import Cell
+from fedpriv.scenario.built import dataset_of, shares_of
+from fedpriv.scenario.sections import spelled
+from fedpriv.simulations.audit.battery import Method, shortened, standing
+from fedpriv.simulations.audit.cells import Cell, cell_scenario, in_message, planted_messages
 from fedpriv.simulations.audit.controls import controlled
 from fedpriv.simulations.audit.ladder import (
     Candidate,
     Price,
+    Tried,
     candidates,
     judged_defence,
     trained,
 )
 from fedpriv.simulations.audit.series import inferred_from, recorded
-from fedpriv.simulations.audit.stage import attacked
+from fedpriv.simulations.audit.stage import Found, attacked
 from fedpriv.simulations.audit.state import Audit
+from fedpriv.simulations.audit.work import units_of
 from fedpriv.simulations.judging.deciding import decided
 
 DEFENCES = 0.35  # the part of the units that defences have
+LOOK = 0.1  # the part of an attack's steps that a first look at a defence takes
 
 
 def defences(work: Audit) -> None:
     """Each defence against what leaked worst, and the price of those that hold.
 
-    Its training is attacked too, but not by those who train federations of their own: each would
-    take as long as the audit. They come when the federation with that defence is audited.
+    A look with few steps comes first: what leaks to them leaks to all. Then those that are left
+    are attacked with all strength, as far as the units go, those first whose battery takes least.
     """
     cell = leaking_cell(work)
     if cell is None:
+        work.price_of_own = own_price(work)
         return
     work.where = cell.name
-    waiting = candidates(work.scenario, cell)
-    each = int(DEFENCES * work.units) // max(1, len(waiting))
-    for number, candidate in enumerate(waiting):
+    left = []
+    for candidate in candidates(work.scenario, cell):
         if not work.in_time():
-            work.untried = [one.name for one in waiting[number:]]
-            return
-        place = work.folder.below("defences", candidate.name)
-        found = attacked(candidate.scenario, [cell], place, work.means, each, enough=0)
-        found = controlled(found, candidate.scenario, place, work.means)
-        own = [attack.name for attack in work.means.own]
-        one = judged_defence(candidate, found, work.gates, own)
-        if one.word == "holds":
-            price = price_of(work, candidate)
-            trained_in = training_of(work, candidate)
-            series = inferred_from(
-                candidate.scenario, trained_in, work.means, each, work.rounds, shadows=False
-            )
-            planted = work.series.controls
-            one = judged_defence(candidate, found, work.gates, own, series, planted)
-            one = replace(one, price=price)
-        work.tried.append(one)
-        work.tell(f"defence {one.name}: {one.word} {one.why}".rstrip())
+            work.untried.append(candidate.name)
+            continue
+        methods = standing(cell_scenario(candidate.scenario, cell))
+        short = [shortened(method, candidate.scenario, LOOK) for method in methods]
+        one = judged_defence(candidate, met(work, candidate, cell, work.units, short), work.gates)
+        if one.word == "leaks":
+            told(work, one)
+        else:
+            left.append((battery_of(candidate, cell, methods), candidate))
+    room = int(DEFENCES * work.units)
+    for takes, candidate in sorted(left, key=lambda each: each[0]):
+        if takes > room or not work.in_time():
+            work.untried.append(candidate.name)
+            continue
+        found = met(work, candidate, cell, room)
+        room -= found.units
+        told(work, judged_with_price(work, candidate, cell, found))
+
+
+def battery_of(candidate: Candidate, cell: Cell, methods: Sequence[Method]) -> int:
+    """What all attacks on a defended cell take with all their steps."""
+    messages = victims_for(SHARE, LEVEL) + 2 * planted_messages(candidate.scenario, cell)
+    samples = in_message(candidate.scenario, cell) or len(shares_of(candidate.scenario)[0])
+    each = [units_of(method, candidate.scenario, messages, samples) for method in methods]
+    return sum(each)
+
+
+def met(
+    work: Audit, candidate: Candidate, cell: Cell, units: int, only: Sequence[Method] | None = None
+) -> Found:
+    """A defended cell under attack, with controls unless it was only looked at."""
+    place = work.folder.below("defences", candidate.name)
+    found = attacked(candidate.scenario, [cell], place, work.means, units, enough=0, only=only)
+    return found if only else controlled(found, candidate.scenario, place, work.means)
+
+
+def judged_with_price(work: Audit, candidate: Candidate, cell: Cell, found: Found) -> Tried:
+    """What a defence lets through; the training of one that holds is attacked too, and priced.
+
+    Those who train federations of their own do not attack it: each would take as long as the audit.
+    They come when the federation with that defence is audited.
+    """
+    own = [attack.name for attack in work.means.own]
+    one = judged_defence(candidate, found, work.gates, own)
+    if one.word != "holds":
+        return one
+    price = price_of(work, candidate)
+    series = inferred_from(
+        candidate.scenario,
+        training_of(work, candidate),
+        work.means,
+        work.units,
+        work.rounds,
+        shadows=False,
+    )
+    known = judged_defence(candidate, found, work.gates, own, series, work.series.controls)
+    return replace(known, price=price)
+
+
+def told(work: Audit, one: Tried) -> None:
+    """Note what became of a defence."""
+    work.tried.append(one)
+    work.tell(f"defence {one.name}: {one.word} {one.why}".rstrip())
 
 
 def leaking_cell(work: Audit) -> Cell | None:
@@ -80,6 +131,27 @@ def training_of(work: Audit, candidate: Candidate, seed: int | None = None) -> R
     """Where the training of a defended federation is, with the scenario's seed or another."""
     number = work.scenario.seed if seed is None else seed
     return work.folder.below("defences", f"{candidate.name}-trained-{number}")
+
+
+def own_price(work: Audit) -> str:
+    """What the plugins cost that the federation has: a training without them, in words."""
+    if not work.scenario.plugins or not work.in_time():
+        return ""
+    plain = Candidate("none", replace(work.scenario, plugins=()), "")
+    work.tell("training without its plugins, for what they cost")
+    one = trained(plain.scenario, training_of(work, plain), work.rounds, work.in_time, work.told)
+    if one is None:
+        return ""
+    accuracy, seconds, size = one
+    last, tests = work.folder.rounds()[-1], len(dataset_of(work.scenario).y_test)
+    low, high = exact_interval(round(last["accuracy"] * tests), tests)
+    up = sum(record.get("bytes-up", 0) for record in work.folder.rounds())
+    return (
+        f"No further defence is needed. {' + '.join(map(spelled, work.scenario.plugins))} costs: "
+        f"{last['accuracy']:.1%} accuracy instead of {accuracy:.1%} (1 seed, 95 % interval "
+        f"{low:.1%} to {high:.1%}), {work.training / seconds:.1f} × the computing time, "
+        f"{up / size:.1f} × the bytes."
+    )
 
 
 def price_of(work: Audit, candidate: Candidate) -> Price:

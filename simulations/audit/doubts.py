@@ -17,6 +17,8 @@ from fedpriv.simulations.judging.inferred import JUDGES
 from fedpriv.simulations.judging.outcome import number_in
 from fedpriv.tables import Row
 
+FEW = 3  # names that are all said
+
 
 def of_training(scenario: Scenario, rounds: Sequence[dict[str, Any]]) -> list[str]:
     """Training that did not end, and a model that has learned nothing."""
@@ -112,5 +114,15 @@ def of_numbers(gates: Sequence[Gate], rows: Iterable[Row]) -> list[str]:
 
 
 def of_missing(missing: Sequence[dict[str, Any]]) -> list[str]:
-    """Required attacks that failed, were cut short or were left out."""
-    return [f"{one['attack']} in {one['cell']}: {one['why']}" for one in missing]
+    """Required attacks that failed, were cut short or were left out: one line for each reason."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for one in missing:
+        groups.setdefault((str(one["cell"]), str(one["why"])), []).append(str(one["attack"]))
+    return [f"{few(attacks)} in {cell}: {why}" for (cell, why), attacks in groups.items()]
+
+
+def few(names: Sequence[str]) -> str:
+    """Names in a row; where there are many, the first two and how many more."""
+    if len(names) <= FEW:
+        return ", ".join(names)
+    return f"{', '.join(names[: FEW - 1])} and {len(names) - FEW + 1} more attacks"

@@ -2,8 +2,10 @@
 
 import math
 import time
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from fedpriv.metrics.gates import Gate
 from fedpriv.report.page import write_report
 from fedpriv.simulations.audit import doubts as doubting
 from fedpriv.simulations.audit.conclusion import (
@@ -14,6 +16,7 @@ from fedpriv.simulations.audit.conclusion import (
     malicious,
     next_step,
     possible,
+    saved_steps,
     sentence,
     told_more,
 )
@@ -67,7 +70,10 @@ def concluded(work: Audit) -> dict[str, Any]:
     found: dict[str, Any] = {
         "schema": SCHEMA,
         "outcome": word,
-        "sentence": sentence(word, questions, reasons) + told_more(work.kinds) + besides(others),
+        "sentence": sentence(word, questions, reasons)
+        + told_more(work.kinds, work.less)
+        + saved_steps(work.own.trials)
+        + besides(others),
         "doubts": reasons,
         "questions": [one.plain() for one in questions],
         "besides": [one.plain() for one in others],
@@ -87,7 +93,7 @@ def concluded(work: Audit) -> dict[str, Any]:
         "cheapest": best.name if best else None,
         "largest-epsilon": largest_epsilon(work.tried),
         "epsilon-curve": curve(work.tried),
-        "advice": advice(work.tried, accuracy, work.where),
+        "advice": advice(work.tried, accuracy, work.where) or work.price_of_own,
         "next": next_step(word, best, work.named, minutes_for(work), str(work.folder.path)),
         "missing": [
             *work.own.missing,
@@ -127,15 +133,28 @@ def covered(work: Audit, configured: list[Row]) -> list[Line]:
     """What was tested, and what was not."""
     stages = (work.own, work.series, work.malicious)
     cut = {str(one["attack"]): str(one["why"]) for found in stages for one in found.missing}
+    rows = [*configured, *work.possible.rows, *work.malicious.rows]
     tested = Audited(
-        [*configured, *work.possible.rows, *work.malicious.rows],
-        refused_in(work),
-        work.own.absent,
-        cut,
-        work.kinds,
+        rows, refused_in(work), work.own.absent, cut, work.kinds, leaks_in(work.gates, rows)
     )
     own = [attack.name for attack in work.means.own]
     return coverage(work.scenario, tested, own, work.named, longer(work))
+
+
+def leaks_in(gates: Sequence[Gate], rows: Iterable[Row]) -> set[tuple[str, str]]:
+    """The attacks that found a leak by themselves, each with its kind of claim.
+
+    A leak stays one, whatever else the attack had no time for.
+    """
+    own: dict[str, list[Row]] = {}
+    for row in rows:
+        own.setdefault(str(row.get("attack", "")).partition(" ")[0], []).append(row)
+    return {
+        (name, one.claim)
+        for name, scores in own.items()
+        for one in decided(gates, scores)
+        if one.word == "leaks"
+    }
 
 
 def longer(work: Audit) -> str:

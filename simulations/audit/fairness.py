@@ -40,10 +40,10 @@ def winners(one: Outcome, rows: Iterable[Row]) -> set[str]:
     """
     gains = gains_of(one.metric, one.above, rows)
     level = 1 - (1 - LEVEL) / max(1, len(gains))
-    return {name for name, values in gains.items() if _at_worst(values, level) > 0}
+    return {name for name, values in gains.items() if at_worst(values, level) > 0}
 
 
-def _at_worst(gains: Sequence[float], level: float) -> float:
+def at_worst(gains: Sequence[float], level: float) -> float:
     """The lower bound of a mean; one value has none."""
     if len(gains) < 2:
         return -math.inf

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -23,6 +23,7 @@ from fedpriv.scenario.built import dataset_of, test_samples
 from fedpriv.scenario.sections import Attack
 from fedpriv.simulations.audit.battery import (
     LEAST,
+    RACER,
     WINNERS,
     Method,
     Raced,
@@ -43,7 +44,7 @@ from fedpriv.simulations.audit.cells import (
 )
 from fedpriv.simulations.audit.shrinking import shrink
 from fedpriv.simulations.audit.tasks import AttackTask, Carry, Done, RaceTask
-from fedpriv.simulations.audit.trials import TrialTask
+from fedpriv.simulations.audit.trials import Trial, TrialTask, stands_for
 from fedpriv.simulations.audit.work import planned, units_of
 from fedpriv.simulations.federation.exposure import Starts, exposed
 from fedpriv.simulations.judging.attacking import Recording
@@ -54,7 +55,7 @@ from fedpriv.simulations.judging.recordings import of_run
 from fedpriv.simulations.judging.sums import put_together
 from fedpriv.tables import Row
 
-RACING = 0.2  # the part of a cell's units that its race may take
+RACING = 0.1  # the part of a cell's units that its race may take
 TRYING = 0.25  # and the trials of its attacks on planted clients
 
 
@@ -120,8 +121,17 @@ class Means:
         return self.told(part, loss) and time.time() < self.deadline
 
 
-def exposed_cell(scenario: Scenario, cell: Cell, folder: RunFolder, means: Means) -> Probe:
-    """The cell's round trained, with evidence of those whose truth is there."""
+def exposed_cell(
+    scenario: Scenario,
+    cell: Cell,
+    folder: RunFolder,
+    means: Means,
+    nodes: Collection[str] | None = None,
+) -> Probe:
+    """The cell's round trained, with evidence of those whose truth is there.
+
+    With `nodes` only these clients are kept, besides planted ones.
+    """
     chosen, many = cell_scenario(scenario, cell), together(scenario)
     if many == 1:
         exposed(chosen, folder, means.starts, cell.round, means.in_time)
@@ -135,7 +145,11 @@ def exposed_cell(scenario: Scenario, cell: Cell, folder: RunFolder, means: Means
     known = [seen for seen in recording.evidence if folder.truth_of(seen.name) is not None]
     several = min(planted_messages(scenario, cell), max(0, len(known) - 1))
     planted = tuple(seen.name for seen in known[:several])
-    return Probe(cell, chosen, folder, replace(recording, evidence=known[several:]), planted)
+    victims = [seen for seen in known[several:] if nodes is None or str(seen.node) in nodes]
+    for seen in known[several:]:
+        if seen not in victims:
+            (folder.observations / f"{seen.name}.safetensors").unlink()
+    return Probe(cell, chosen, folder, replace(recording, evidence=victims), planted)
 
 
 def attacked(
@@ -146,11 +160,12 @@ def attacked(
     units: int,
     enough: int = WINNERS,
     only: Sequence[Method] | None = None,
+    nodes: Collection[str] | None = None,
 ) -> Found:
     """Expose the cells, let attacks race on each, and run the winners and those who know more.
 
     `enough` is how many winners of a race run. Every cell gets an even share of the units. With
-    `only` these attacks run as they are, and no others.
+    `only` these attacks run as they are, and no others; with `nodes` on these clients alone.
     """
     found = Found()
     probes = []
@@ -159,7 +174,7 @@ def attacked(
             found.lacks(cell, "all", "no time was left for it")
             continue
         try:
-            probe = exposed_cell(scenario, cell, place.below(cell.name), means)
+            probe = exposed_cell(scenario, cell, place.below(cell.name), means, nodes)
         except WorkFailed as error:  # nobody answered, as where a guard refuses the model
             if not cell.server:
                 found.lacks(cell, "all", str(error))
@@ -182,11 +197,11 @@ def attacked(
         probe.cell: battery(probe, races.get(probe.cell), means, enough) if only is None else only
         for probe in probes
     }
-    spent = tried(probes, chosen, means, share, found) if only is None else {}
+    trials = tried(probes, chosen, means, share, found) if only is None else {}
     tasks: list[tuple[Probe, AttackTask]] = []
     for probe in probes:
-        left = share - spent.get(probe.cell, 0)
-        tasks += plan(probe, chosen[probe.cell], races.get(probe.cell), means, left, found)
+        final = trials.get(probe.cell, Final())
+        tasks += plan(probe, chosen[probe.cell], races.get(probe.cell), final, share, found)
     for (probe, task), done in zip(
         tasks, means.carry([task for _, task in tasks], means.deadline), strict=True
     ):
@@ -245,65 +260,108 @@ def battery(probe: Probe, race: Raced | None, means: Means, winners: int) -> Seq
     return distinct([*fit, *best])
 
 
+@dataclass
+class Final:
+    """The trials of one cell's attacks on its planted clients, and the units that they took."""
+
+    trials: dict[str, Trial] = field(default_factory=dict)
+    units: int = 0
+
+    def spare(self, probe: Probe) -> dict[str, str]:
+        """The attacks of a race that are not needed on the victims, each with the reason.
+
+        Who is no better than a blind guess with all its steps has won nothing, and `strongest`
+        stands for who finds no more than it does. Whoever needs no race is needed.
+        """
+        racing = {method.label for method in racers(probe.scenario)}
+        runs, found = self.trials.get(RACER), dict[str, str]()
+        for label in racing & set(self.trials):
+            trial = self.trials[label]
+            if trial.whole and not trial.works:
+                found[label] = "with all its steps it is no better than a blind guess"
+            elif runs and stands_for(runs, trial):
+                found[label] = f"{RACER} finds as much"
+        return found
+
+
 def tried(
     probes: Sequence[Probe],
     chosen: dict[Cell, Sequence[Method]],
     means: Means,
     units: int,
     found: Found,
-) -> dict[Cell, int]:
-    """Let planted clients say how many steps attacks need, where the units have room for that.
+) -> dict[Cell, Final]:
+    """The attacks on planted clients, where the units have room for that.
 
-    Attacks of the scenario's own keep the steps that it says. Returns the units that it took.
+    They say how many steps are needed and who wins. Attacks of the scenario's own keep the steps
+    that it says.
     """
     asked = {Method.with_options(one.name, one.options).label for one in means.own}
     tasks = []
     for probe in probes:
         room = int(TRYING * units)
-        for method in chosen[probe.cell]:
-            takes = 2 * units_of(method, probe.scenario, len(probe.planted), probe.samples)
+        for method in chosen[probe.cell] if probe.planted else ():
+            takes = units_of(method, probe.scenario, len(probe.planted), probe.samples)
             if method.label in asked or not searches(method, probe.scenario) or takes > room:
                 continue
-            if probe.planted:
-                tasks.append((probe, method, TrialTask(probe.folder.path, method, probe.planted)))
-                room -= takes
+            tasks.append((probe, method, TrialTask(probe.folder.path, method, probe.planted)))
+            room -= takes
     done = means.carry([task for _, _, task in tasks], means.deadline)
-    spent: dict[Cell, int] = {}
+    finals: dict[Cell, Final] = {}
     for (probe, method, _), trial in zip(tasks, done, strict=True):
         if isinstance(trial, Exception):
             continue  # then it takes all its steps
+        final = finals.setdefault(probe.cell, Final())
         took = units_of(method, probe.scenario, len(probe.planted), probe.samples)
-        spent[probe.cell] = spent.get(probe.cell, 0) + int(took * trial.work)
+        final.units += int(took * trial.work)
+        final.trials[method.label] = trial
         found.trials.setdefault(probe.cell.name, {})[method.label] = trial.plain()
         chosen[probe.cell] = [
             shortened(one, probe.scenario, trial.part) if one == method else one
             for one in chosen[probe.cell]
         ]
-    return spent
+    return finals
 
 
 def plan(
     probe: Probe,
     methods: Sequence[Method],
     race: Raced | None,
-    means: Means,
+    final: Final,
     units: int,
     found: Found,
 ) -> list[tuple[Probe, AttackTask]]:
-    """The attacks on one cell, with as many steps and clients as the units allow."""
-    most = len(probe.recording.updates)
+    """The attacks on one cell, with as many steps and clients as the units allow.
+
+    Those that are not needed come last: with all their steps, if there is room for that.
+    """
+    most, spare = len(probe.recording.updates), final.spare(probe)
+    planted = 2 * len(probe.planted)  # here, and in a control
+    ran = {label: trial.ran for label, trial in final.trials.items()}
     chosen = planned(
-        methods,
+        [method for method in methods if method.label not in spare],
         probe.scenario,
         samples=probe.samples,
         needed=victims_for(SHARE, LEVEL),
         most=most,
-        units=units,
-        planted=2 * len(probe.planted),  # here, and in a control
+        units=units - final.units,
+        planted=planted,
+        ran=ran,
     )
-    found.units += chosen.units
-    found.attacks[probe.cell.name] = [method.label for method in chosen.methods]
-    found.methods[probe.cell] = chosen.methods
+    room = units - final.units - chosen.units
+    more = []
+    for method in methods:
+        takes = units_of(method, probe.scenario, planted + chosen.clients, probe.samples)
+        takes = int(takes * ran.get(method.label, 1.0))
+        if method.label in spare and takes <= room:
+            more.append(method)
+            room -= takes
+    found.units += units - room
+    taken = [*chosen.methods, *more]
+    found.attacks[probe.cell.name] = [method.label for method in taken]
+    found.methods[probe.cell] = tuple(taken)
+    if spare:
+        found.races.setdefault(probe.cell.name, {"places": [], "left-out": []})["spare"] = spare
     whole = {method.label: steps_of(method, probe.scenario) for method in methods}
     for method in chosen.methods:
         if (steps := steps_of(method, probe.scenario)) < whole[method.label]:
@@ -311,13 +369,13 @@ def plan(
             found.lacks(probe.cell, method.label, why)
     for label in race.left_out if race else []:
         if label not in whole:
-            found.lacks(probe.cell, label, "the race had no room for it")
+            found.lacks(probe.cell, label, "there was no time to try it")
     for method in chosen.dropped:
         why = f"{units} units have no room for {LEAST} steps of it"
         found.lacks(probe.cell, method.label, why)
     return [
         (probe, AttackTask(Path(probe.folder.path), method, len(probe.planted) + chosen.clients))
-        for method in chosen.methods
+        for method in taken
     ]
 
 

@@ -16,7 +16,7 @@ from fedpriv.simulations.audit.stage import Found, Means
 from fedpriv.simulations.audit.work import Rate
 from fedpriv.simulations.judging.findings import Finding
 
-PAGE = 0.03  # the part of the time that the page takes
+PAGE = 0.06  # the part of the time that the page takes
 
 
 @dataclass
@@ -57,6 +57,8 @@ class Audit:
     training: float = 0.0  # computing seconds of the training itself
     own: Found = field(default_factory=Found)
     kinds: set[str] = field(default_factory=set)  # of claim that a server told more cannot make
+    told_more: Found | None = None  # what a server found that is told more
+    less: dict[str, int] = field(default_factory=dict)  # clients that were told less, by cell
     between: Found = field(default_factory=Found)  # configured too, but not required
     series: Found = field(default_factory=Found)  # of all rounds of the training together
     possible: Found = field(default_factory=Found)
@@ -65,10 +67,15 @@ class Audit:
     tried: list[Tried] = field(default_factory=list)
     untried: list[str] = field(default_factory=list)
     where: str = ""  # the cell that defences were tried in
+    price_of_own: str = ""  # what the plugins cost that the federation has, where nothing leaks
     findings: list[Finding] = field(default_factory=list)
 
     def tell(self, text: str) -> None:
-        left = "" if self.clock.minutes is None else f"{self.clock.left() / 60:5.1f} min left  "
+        left = (
+            ""
+            if self.clock.minutes is None
+            else f"{max(0.0, self.clock.left() / 60):5.1f} min left  "
+        )
         self.console.print(f"{left}{text}", highlight=False, soft_wrap=True)
 
     def in_time(self) -> bool:

@@ -11,7 +11,10 @@ and keep nothing. With Poisson draws, as dp has them, a sample may come again in
 several steps say of one sample together is not tested, as it is not for several rounds. Batches
 are drawn at random, so that the samples of the first one stand for all.
 
-What leaks to the better informed server says nothing: then the updates themselves are attacked.
+What leaks to the better informed server says nothing. A client of whom it drew a sample is attacked
+again by one that is told less: the model after two steps, four, eight. Each of them still sees more
+than the real server, so that a client holds if one of them draws nothing of it. Where all of them
+do, the updates themselves are attacked.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,10 +29,12 @@ from fedpriv.scenario.built import shares_of
 from fedpriv.simulations.audit.cells import Cell
 from fedpriv.simulations.audit.fairness import of_fairness
 from fedpriv.simulations.audit.stage import Found
-from fedpriv.simulations.judging.outcome import outcomes
+from fedpriv.simulations.judging.gate import counted
+from fedpriv.simulations.judging.outcome import leaked, outcomes
 from fedpriv.tables import Row
 
 LARGE = 64  # samples: an update of so many, or fewer, is attacked itself
+LESS = (2, 4, 8)  # first steps that a server is told where one step is enough to draw a sample
 
 
 def tellable(scenario: Scenario) -> bool:
@@ -48,7 +53,27 @@ def tellable(scenario: Scenario) -> bool:
 
 def told_cells(cells: Iterable[Cell]) -> list[Cell]:
     """The same rounds as a server sees them that is told the first step."""
-    return [replace(cell, told=True) for cell in cells]
+    return [replace(cell, told=1) for cell in cells]
+
+
+def drawn(found: Found, cell: Cell, gates: Sequence[Gate]) -> set[str]:
+    """The clients of whom a sample was drawn in a cell."""
+    rows = [row for row in counted(found.rows) if row.get("run") == cell.name]
+    nodes: set[str] = set()
+    for one in outcomes(gates, rows):
+        if one.word == "leaks" and one.claim == "sample" and one.bound is not None:
+            gate = Gate(one.metric, one.above, one.bound)
+            nodes |= {str(row["node"]) for row in gate.measured(rows) if leaked(row, gate)}
+    return nodes
+
+
+def instead(told: Found, cell: Cell, again: Found, nodes: set[str]) -> Found:
+    """What was found, with other scores of these clients: by a server that is told less."""
+    kept = [
+        row for row in told.rows if row.get("run") != cell.name or str(row["node"]) not in nodes
+    ]
+    new = [{**row, "run": cell.name} for row in again.rows if str(row["node"]) in nodes]
+    return replace(told, rows=[*kept, *new], missing=[*told.missing, *again.missing])
 
 
 def holding(found: Found, gates: Sequence[Gate]) -> set[str]:

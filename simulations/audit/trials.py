@@ -1,13 +1,18 @@
-"""Trials: how many of its steps an attack needs here, measured on planted clients.
+"""Trials: what an attack does to planted clients with all its steps, and with fewer.
 
 An attack of the catalogue has as many steps as the hardest of its uses takes. In a cell where a
 tenth of them finds as much, the rest is waste. So each search runs on the planted clients of the
 cell, whose samples the attacker knows, with all its steps and with fewer. The fewest that lose next
-to nothing are those it takes on the victims. What was lost stands in `verdict.json`.
+to nothing are those it takes on the victims. An attack that finds nothing loses nothing either, so
+that steps are saved only where all of them clearly beat a blind guess. What was saved stands in
+the verdict's sentence.
+
+The trials are the final of a cell's race as well. `strongest` runs in every cell, and stands for a
+finalist that finds no more than it does.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,36 +23,58 @@ from fedpriv.device import CPU, moved
 from fedpriv.errors import FedprivError
 from fedpriv.evidence.claims import Reconstruction, claims_in
 from fedpriv.evidence.observation import Observation
+from fedpriv.metrics.rates import LEVEL
 from fedpriv.progress import Progress, Told
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
+from fedpriv.scenario.built import test_samples
 from fedpriv.simulations.audit.battery import Method, built, shortened, steps_of
+from fedpriv.simulations.audit.fairness import at_worst
 from fedpriv.simulations.judging.recordings import of_run
 
 PARTS = (1 / 16, 1 / 8, 1 / 4, 1 / 2)  # of an attack's steps, the fewest first
 LOSES, LOSES_BEST = 0.3, 1.0  # dB that fewer steps may lose, on average and of the best sample
+GAIN = 0.1  # and the part of what all steps gain over a blind guess
 
 
 @dataclass(frozen=True)
 class Trial:
     """How an attack did on planted clients, with all its steps and with those it was given.
 
-    Decibels are of the squared error, as in PSNR: the mean over `samples`, and the best of them.
+    Decibels are of the squared error, as in PSNR: of every planted sample, by the blind guess too.
+    `all_steps` is how many there are at most; `steps` how many it takes. An attack may end before
+    its last step: `ran` is the part of the steps it takes that it really took.
     """
 
     part: float = 1.0
     steps: int = 0
-    samples: int = 0
-    whole: tuple[float, float] | None = None
-    taken: tuple[float, float] | None = None
+    all_steps: int = 0
+    whole: tuple[float, ...] = ()
+    taken: tuple[float, ...] = ()
+    blind: tuple[float, ...] = ()
+    ran: float = 1.0
 
     @property
     def work(self) -> float:
         """What the trial took, in runs with all steps."""
         return 1.0 + sum(part for part in PARTS if part <= self.part)
 
+    @property
+    def works(self) -> bool:
+        """Whether the attack with all its steps clearly beats a blind guess."""
+        return bool(self.whole) and beats(torch.tensor(self.whole), torch.tensor(self.blind))
+
     def plain(self) -> dict[str, Any]:
-        return asdict(self)
+        """As `verdict.json` has it: mean and best in dB."""
+        said = {name: _said(getattr(self, name)) for name in ("whole", "taken", "blind")}
+        return {
+            "part": self.part,
+            "steps": self.steps,
+            "all-steps": self.all_steps,
+            "samples": len(self.whole),
+            "works": self.works,
+            **said,
+        }
 
 
 @dataclass(frozen=True)
@@ -64,50 +91,108 @@ class TrialTask:
         seen = [one for one in recording.updates if one.name in self.planted]
         seen, told = moved(seen, recording.device), Told(progress)
 
-        def decibels(part: float) -> Tensor | None:
+        mean = test_samples(scenario)[0].float().mean(dim=0)
+
+        def run(part: float) -> _Ran | None:
             cut = shortened(self.method, scenario, part)
-            return _decibels(cut, scenario, seen, folder, told)
+            return _ran(cut, scenario, seen, folder, mean, told)
 
         steps = steps_of(self.method, scenario)
-        whole = decibels(1.0)
+        whole = run(1.0)
         if whole is None or told.stopped:
-            return Trial(steps=steps)
-        for part in PARTS:
+            return Trial(steps=steps, all_steps=steps)
+        values, blind = _plain(whole.found), _plain(whole.blind)
+        kept = Trial(1.0, steps, steps, values, values, blind, whole.part)
+        for part in PARTS if beats(whole.found, whole.blind) else ():
             less = steps_of(shortened(self.method, scenario, part), scenario)
             if less >= steps:
                 break
-            found = decibels(part)
+            found = run(part)
             if found is None or told.stopped:
                 break
-            if lossless(whole, found):
-                return Trial(part, less, len(found), _said(whole), _said(found))
-        return Trial(1.0, steps, len(whole), _said(whole), _said(whole))
+            if lossless(whole.found, found.found, whole.blind):
+                taken = _plain(found.found)
+                return replace(kept, part=part, steps=less, taken=taken, ran=found.part)
+        return kept
 
 
-def lossless(whole: Tensor, less: Tensor) -> bool:
+def beats(found: Tensor, blind: Tensor) -> bool:
+    """Whether guesses are better than blind ones beyond chance: 95 %, one side, by Student."""
+    return at_worst((found - blind).tolist(), LEVEL) > 0
+
+
+def stands_for(runs: Trial, other: Trial) -> bool:
+    """Whether an attack that runs anyway finds about all that another one does.
+
+    It must be seen to work: two attacks that find nothing do not stand for each other.
+    """
+    known = bool(runs.whole) and len(runs.whole) == len(other.whole)
+    values = (torch.tensor(each) for each in (other.whole, runs.whole, runs.blind))
+    return known and runs.works and lossless(*values)
+
+
+def lossless(whole: Tensor, less: Tensor, blind: Tensor) -> bool:
     """Whether fewer steps are about as good: on average, and for the best sample."""
-    mean = float(whole.mean() - less.mean())
-    return mean <= LOSES and float(whole.max() - less.max()) <= LOSES_BEST
+    mean, gained = float(whole.mean() - less.mean()), float(whole.mean() - blind.mean())
+    best = float(whole.max() - less.max())
+    return mean <= min(LOSES, max(0.0, GAIN * gained)) and best <= LOSES_BEST
 
 
-def _decibels(
-    method: Method, scenario: Scenario, seen: Sequence[Observation], folder: RunFolder, told: Told
-) -> Tensor | None:
-    """The squared error of every planted sample; None where the attack cannot act."""
+@dataclass(frozen=True, eq=False)
+class _Ran:
+    """The decibels of every planted sample, of a blind guess, and the part of the steps taken."""
+
+    found: Tensor
+    blind: Tensor
+    part: float
+
+
+def _ran(
+    method: Method,
+    scenario: Scenario,
+    seen: Sequence[Observation],
+    folder: RunFolder,
+    mean: Tensor,
+    told: Told,
+) -> _Ran | None:
+    """An attack on planted clients; the blind guess is the public mean.
+
+    None where the attack cannot act.
+    """
     try:
         made = claims_in(moved(built(method, scenario)(seen, told), CPU))
     except FedprivError:
         return None
-    found = []
+    found, blind = [], []
     for claim in made:
         truth = folder.truth_of(claim.names[0])
         if truth is None or not isinstance(claim, Reconstruction):
             return None
         g, t = claim.pairs(truth)
-        error = (claim.pixels[0][g] - claim.as_pixels(truth.x)[t]).square().flatten(1).mean(1)
-        found.append(-10 * error.clamp_min(1e-10).log10())
-    return torch.cat(found) if found else None
+        real = claim.as_pixels(truth.x)[t]
+        found.append(_error(claim.pixels[0][g], real))
+        blind.append(_error(claim.as_pixels(mean[None]), real))
+    if not found:
+        return None
+    part = evaluated(made, len(seen)) / max(1, steps_of(method, scenario))
+    return _Ran(torch.cat(found), torch.cat(blind), min(1.0, part or 1.0))
 
 
-def _said(values: Tensor) -> tuple[float, float]:
-    return round(float(values.mean()), 2), round(float(values.max()), 2)
+def evaluated(made: Sequence[Any], clients: int) -> float:
+    """How many gradients an attack evaluated for each client; 0 where it does not say."""
+    extra = made[0].extra
+    counts = (extra.get("evaluations", 0), extra.get("race-evaluations", 0))
+    return float(sum(counts)) / max(1, clients)
+
+
+def _error(guess: Tensor, real: Tensor) -> Tensor:
+    return -10 * (guess - real).square().flatten(1).mean(1).clamp_min(1e-10).log10()
+
+
+def _plain(values: Tensor) -> tuple[float, ...]:
+    return tuple(values.tolist())
+
+
+def _said(values: Sequence[float]) -> list[float] | None:
+    """Mean and best."""
+    return [round(sum(values) / len(values), 2), round(max(values), 2)] if values else None

@@ -2,14 +2,16 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fedpriv.errors import FedprivError
 from fedpriv.evidence.victims import slots_of
 from fedpriv.metrics.rates import LEVEL, SHARE, victims_for
 from fedpriv.runfolder import RunFolder
-from fedpriv.simulations.audit.battery import Method, shortened, standing
+from fedpriv.scenario.built import shares_of
+from fedpriv.simulations.audit.battery import RACER, Method, shortened, standing
 from fedpriv.simulations.audit.cells import (
     Cell,
     configured_cells,
@@ -19,12 +21,21 @@ from fedpriv.simulations.audit.cells import (
 )
 from fedpriv.simulations.audit.controls import controlled
 from fedpriv.simulations.audit.defending import defences
+from fedpriv.simulations.audit.doubts import of_missing
 from fedpriv.simulations.audit.malicious import guarded, promised, servers
 from fedpriv.simulations.audit.planted_series import control
 from fedpriv.simulations.audit.series import inferred_from, recorded
 from fedpriv.simulations.audit.stage import RACING, Found, attacked, exposed_cell
 from fedpriv.simulations.audit.state import Audit
-from fedpriv.simulations.audit.told import holding, merged, tellable, told_cells
+from fedpriv.simulations.audit.told import (
+    LESS,
+    drawn,
+    holding,
+    instead,
+    merged,
+    tellable,
+    told_cells,
+)
 from fedpriv.simulations.audit.work import calibrated, planned, units_of
 from fedpriv.simulations.federation.progress import PlainLines
 from fedpriv.simulations.federation.run import simulate
@@ -35,7 +46,8 @@ from fedpriv.tables import Row
 
 TRAINING = 0.4  # the part of the time that training may take
 OWN, BETWEEN, POSSIBLE = 0.4, 0.08, 0.12  # how the units are shared, besides malicious servers
-TOLD = 0.9  # of OWN, where a server that is told more is asked first
+TOLD = 0.55  # of the units, where a server that is told more is asked first
+ALL = 10**12  # units: room for all steps
 READER = "quick"  # who reads labels off updates of many samples
 
 
@@ -64,7 +76,7 @@ def of_updates(work: Audit, resume: bool) -> None:
         planted = work.folder.below("controls", "all-rounds")
         work.series.controls = control(work.scenario, planted, work.means)
     note(work, work.series)
-    if cells[2:] and not work.kinds:
+    if cells[2:] and not tellable(work.scenario):
         units = int(BETWEEN * work.units)
         work.between = attacked(work.scenario, cells[2:], place, work.means, units, enough=1)
         note(work, work.between)
@@ -82,6 +94,7 @@ def of_updates(work: Audit, resume: bool) -> None:
     note(work, work.malicious)
     defences(work)
     work.guarded = guarded(work)
+    told_less(work, cells[:2])
 
 
 def configured(work: Audit, cells: Sequence[Cell], units: int) -> Found:
@@ -98,17 +111,77 @@ def configured(work: Audit, cells: Sequence[Cell], units: int) -> Found:
 
     if not tellable(work.scenario):
         return searched(cells, units)
-    told = searched(told_cells(cells), int(TOLD * units))
+    work.told_more = searched(told_cells(cells), int(TOLD * work.units))
+    if not settled(work, cells, work.told_more):
+        return untold(work, cells, work.told_more, searched)
+    return work.own
+
+
+def settled(work: Audit, cells: Sequence[Cell], told: Found) -> bool:
+    """Whether a server that is told more can draw no sample; then that is what was found."""
     work.kinds = holding(told, work.gates)
     if "sample" not in work.kinds:
-        work.tell("a server that is told more decides nothing: the updates themselves are searched")
-        direct = searched(cells, units - told.units)
-        direct.races, direct.trials = told.races | direct.races, told.trials | direct.trials
-        return direct
+        return False
     work.tell(f"not even a server that is told more can tell the {' or '.join(sorted(work.kinds))}")
+    work.own = merged(told, read(work, cells), work.kinds)
+    return True
+
+
+def read(work: Audit, cells: Sequence[Cell]) -> Found:
+    """The updates themselves under a search with few steps, which reads labels off them."""
     reader = [shortened(Method(READER), work.scenario, 0.0)]
-    direct = attacked(work.scenario, cells, place, work.means, work.units, only=reader)
-    return merged(told, direct, work.kinds)
+    place = work.folder.below("cells")
+    return attacked(work.scenario, cells, place, work.means, work.units, only=reader)
+
+
+def untold(
+    work: Audit,
+    cells: Sequence[Cell],
+    told: Found,
+    searched: Callable[[Sequence[Cell], int], Found],
+) -> Found:
+    """The updates themselves searched, where a server that is told more decides nothing.
+
+    Where the units have no room for that, few steps look for a leak, and what is missing is said.
+    """
+    left = max(1, int(TOLD * work.units) - told.units)
+    messages = max(1, min(victims_for(SHARE, LEVEL), work.scenario.federation.clients))
+    samples = max(map(len, shares_of(work.scenario)))
+    takes = len(cells) * units_of(Method(RACER), work.scenario, messages, samples)
+    if takes <= left:
+        work.tell("a server that is told more decides nothing: the updates themselves are searched")
+        direct = searched(cells, left)
+    else:
+        why = f"a search of the updates themselves takes {takes} units, and {left} are left"
+        work.tell(f"a server that is told more decides nothing; {why}")
+        direct = read(work, cells)
+        for cell in cells:
+            direct.lacks(cell, RACER, why)
+    direct.races, direct.trials = told.races | direct.races, told.trials | direct.trials
+    direct.missing = [*told.missing, *direct.missing]
+    return direct
+
+
+def told_less(work: Audit, cells: Sequence[Cell]) -> None:
+    """Clients of whom a sample was drawn, attacked by servers that are told less.
+
+    This comes last: it may take all the time that is left.
+    """
+    told = work.told_more
+    if told is None or told.missing or "sample" in work.kinds:
+        return
+    for cell, steps in ((cell, steps) for cell in told_cells(cells) for steps in LESS):
+        nodes = drawn(told, cell, work.gates)
+        if not nodes or told.missing or not work.in_time():
+            continue
+        less = replace(cell, told=steps)
+        work.tell(f"{less.name}: {len(nodes)} clients again, by a server that is told less")
+        place, methods = work.folder.below("cells"), told.methods[cell]
+        again = attacked(work.scenario, [less], place, work.means, ALL, only=methods, nodes=nodes)
+        told = instead(told, cell, again, nodes)
+        work.less[less.name] = len(nodes)
+    if settled(work, cells, told):
+        note(work, work.own)
 
 
 def train(work: Audit, resume: bool) -> None:
@@ -200,8 +273,8 @@ def note(work: Audit, found: Found) -> None:
             f"{one.claim}: {one.word}, {one.hits} of {one.victims} samples, worst {one.metric} "
             f"{value} by {one.attack or 'nobody'}"
         )
-    for lost in found.missing:
-        work.tell(f"{lost['cell']}: {lost['attack']}: {lost['why']}")
+    for lost in of_missing(found.missing):
+        work.tell(f"not done: {lost}")
 
 
 def write_scores(work: Audit) -> None:

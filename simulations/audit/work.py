@@ -5,17 +5,18 @@ from then on an audit plans in units alone, so that the same number of units rep
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fedpriv.attacks.inversion.recipes import inversion
 from fedpriv.device import moved
-from fedpriv.evidence.victims import slots_of
+from fedpriv.evidence.victims import alike, slots_of
 from fedpriv.scenario import Scenario
 from fedpriv.simulations.audit.battery import Method, built, searches, shortened, work_of
 from fedpriv.simulations.judging.attacking import Recording
 
 _FIRST, _ENOUGH = 4, 1.0  # steps of the first trial, seconds that the last one takes at the least
+_CLIENTS = 8  # an attack searches for several clients at once, which is faster than one by one
 
 
 @dataclass(frozen=True)
@@ -27,16 +28,16 @@ class Rate:
 
 
 def calibrated(recording: Recording) -> Rate:
-    """Searches on one client, each twice as long as the one before: what their steps take.
+    """Searches on a few clients, each twice as long as the one before: what their steps take.
 
-    They replay the client's local steps, which is the slowest way of searching.
+    They replay the clients' local steps, which is the slowest way of searching.
     """
-    seen = moved(recording.updates[:1], recording.device)
-    samples = slots_of(seen[0])
+    seen = moved(alike(recording.updates)[0][:_CLIENTS], recording.device)
+    samples = slots_of(seen[0]) * len(seen)
 
     def took(steps: int) -> float:
         started = time.perf_counter()
-        inversion(replay=True, steps=steps)(seen)
+        inversion(signed=True, schedule="cosine", box=True, tv=0.1, replay=True, steps=steps)(seen)
         return time.perf_counter() - started
 
     took(_FIRST)  # what is done once in a process is no part of a rate
@@ -71,18 +72,22 @@ def planned(
     most: int,
     units: int,
     planted: int = 0,
+    ran: Mapping[str, float] | None = None,
 ) -> Planned:
     """As many steps as fit on the clients that a bound needs; then more clients, if there is room.
 
     Steps are cut first, but no search is planned with fewer than `battery.LEAST` of them. Then
     searches are dropped, those that come last first. One search that is left has fewer clients.
     Attacks that compute their answer are never dropped. `planted` clients are attacked besides.
+    `ran` says of attacks which part of their steps they really take.
     """
     clients, kept, dropped = min(needed, most), list(methods), list[Method]()
 
     def cost(part: float, clients: int) -> int:
         cut = [shortened(method, scenario, part) for method in kept]
-        return sum(units_of(method, scenario, planted + clients, samples) for method in cut)
+        takes = [units_of(method, scenario, planted + clients, samples) for method in cut]
+        parts = [(ran or {}).get(method.label, 1.0) for method in cut]
+        return sum(int(part * units) for part, units in zip(parts, takes, strict=True))
 
     while cost(0.0, clients) > units:
         searching = [method for method in kept if searches(method, scenario)]

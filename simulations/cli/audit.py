@@ -52,7 +52,10 @@ def audit(
     ] = False,
     app: Annotated[
         str | None,
-        typer.Option(help="A Flower app's folder instead of a scenario; nothing in it changes."),
+        typer.Option(
+            help="A Flower app's folder, or @publisher/name of Flower's hub, instead of a "
+            "scenario; nothing in it changes."
+        ),
     ] = None,
     run_config: Annotated[
         list[str] | None,
@@ -66,7 +69,10 @@ def audit(
         ),
     ] = None,
     clients: Annotated[
-        int | None, typer.Option(help="With --app: how many clients. Default: 10.", min=1)
+        int | None,
+        typer.Option(
+            help="With --app: how many clients. Default: as many as the app names, else 30.", min=1
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -83,7 +89,7 @@ def audit(
             raise BadOption(
                 "--app takes --run-config, --data, --clients, --minutes, --pdf and --out."
             )
-        of_app(app, run_config or [], data or [], clients or 10, minutes, folder, as_json, pdf)
+        of_app(app, run_config or [], data or [], clients, minutes, folder, as_json, pdf)
         return
     if run_config or data or clients:
         raise BadOption("--run-config, --data and --clients are for --app; use --set.")
@@ -133,16 +139,16 @@ def audit(
     again = shlex.join(["fedpriv", "audit", *named, str(place.path)])
     with kept(found["interrupted"], again):
         if found["outcome"] == "leaks":
-            raise GateCrossed(f"{found['sentence']} See {found['report']}.")
+            raise GateCrossed(f"the federation leaks. See {found['report']}.")
         if found["outcome"] == "undecided":
-            raise Undecided(f"{found['sentence']} See {found['report']}.")
+            raise Undecided(f"the audit is undecided. See {found['report']}.")
 
 
 def of_app(
     app: str,
     run_config: list[str],
     data: list[str],
-    clients: int,
+    clients: int | None,
     minutes: float,
     folder: Path | None,
     as_json: bool,
@@ -152,14 +158,18 @@ def of_app(
     from fedpriv.errors import GateCrossed, Undecided
     from fedpriv.report.sheet import write_sheet
     from fedpriv.runfolder import new_folder
+    from fedpriv.simulations.apps.fetching import fetched, hub_name
     from fedpriv.simulations.apps.launching import Job, launch
     from fedpriv.simulations.apps.source import read_source
     from fedpriv.simulations.apps.support import check_supported
 
+    place, named = folder, hub_name(app)
+    if named is not None:
+        place = folder or new_folder(f"audit-{named}").path
+        app = str(fetched(app, place / "app"))
     source = read_source(app, run_config)
     check_supported(source)  # in one sentence, before a process is started
-    name = source.name
-    place = folder or new_folder(f"audit-{name}").path
+    place = place or new_folder(f"audit-{source.name}").path
     job = Job(app, str(place.resolve()), minutes, clients, tuple(run_config), tuple(data))
     found = launch(job)
     if pdf:
@@ -172,6 +182,6 @@ def of_app(
             if kind in found:
                 out.print(f"{kind}: {found[kind]}", highlight=False, soft_wrap=True)
     if found["outcome"] == "leaks":
-        raise GateCrossed(f"{found['sentence']} See {found['report']}.")
+        raise GateCrossed(f"the app leaks. See {found['report']}.")
     if found["outcome"] == "undecided":
-        raise Undecided(f"{found['sentence']} See {found['report']}.")
+        raise Undecided(f"the audit is undecided. See {found['report']}.")

@@ -22,6 +22,7 @@ from fedpriv.tables import Row
 
 FOUND, AREA = 0.05, 0.6  # members found at 1 % FPR, and AUC: what is still allowed
 TAKEN = 0.5  # the part of the blind guess's error that may be taken away
+KNOWN = 0.05  # an error of class shares: with less, a blind guess knows them and nothing is left
 ORDER: dict[Word, int] = {"leaks": 0, "undecided": 1, "holds": 2}
 EXACTLY = 14  # clients for which all exchanges of signs are counted; for more, some are drawn
 
@@ -145,6 +146,12 @@ def _classes(rows: Sequence[Row], level: float, name: str = "class-share-error")
     )
     if gains.mean() > TAKEN * blind.mean() and chance_gained(gains) < 1 - level:
         return Outcome(**about, word="leaks", why=said)
+    if blind.max() <= KNOWN:
+        why = (
+            f"clients have the classes that everybody has: a blind guess of their shares has an "
+            f"error of {blind.mean():.2f}, and nothing is left to tell"
+        )
+        return Outcome(**about, word="holds", why=why)
     if len(rows) < 5:
         why = f"{len(rows)} clients are too few to compare with a blind guess; 5 are needed"
         return Outcome(**about, word="undecided", why=why)

@@ -60,7 +60,7 @@ class Item:
     figures: str = ""  # the paper's
     experiment: str = ""  # the name of one
     judge: Judge | None = None
-    runs: tuple[str, ...] = ()  # the variants that the judge compares; without any, all rows
+    runs: tuple[str, ...] = ()  # the variants that the verdict rests on; without any, all rows
     why_not: str = ""  # the reason, where there is no experiment
     decide: str = ""  # the command that would decide it
 
@@ -109,7 +109,7 @@ def concluded(item: Item, rows: Sequence[Row]) -> Finding:
     if len(seeds) < TOLD:
         return Finding("not done", f"{len(seeds)} of at least {FEWEST} seeds have been run yet")
     try:
-        found = item.judge(own)
+        found = item.judge([row for row in rows if row["seed"] in seeds])
     except Lacking as error:
         return Finding("not done", str(error))
     if len(seeds) < FEWEST and found.verdict in ("reproduced", "refuted"):

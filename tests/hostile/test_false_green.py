@@ -12,15 +12,18 @@ from fedpriv.clients.plugin import PrivacyPlugin
 from fedpriv.errors import BadOption
 from fedpriv.evidence.folder import load_folder
 from fedpriv.metrics.gates import parsed
+from fedpriv.progress import go_on
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables, merged
 from fedpriv.simulations.audit import audit, doubts
 from fedpriv.simulations.audit.battery import Method, racers, standing, steps_of
 from fedpriv.simulations.audit.cells import Cell, cell_scenario, in_message, together
 from fedpriv.simulations.audit.codes import on_codes
+from fedpriv.simulations.audit.conclusion import saved_steps
 from fedpriv.simulations.audit.ladder import candidates, judged_defence
 from fedpriv.simulations.audit.stage import Found, Means, exposed_cell, without_owners
 from fedpriv.simulations.audit.tasks import one_by_one
+from fedpriv.simulations.audit.trials import TrialTask
 from fedpriv.simulations.federation.exposure import Starts
 from fedpriv.simulations.judging.outcome import outcomes, overall
 
@@ -163,3 +166,17 @@ def test_an_attack_that_only_says_that_it_knows_a_plugin_is_read_from_its_row(mo
     scenario = from_tables(merged(UPDATES, {"plugins": [{"name": HOUSE}]}))
     assert not doubts.of_knowledge(scenario)
     assert "house-aware" in {method.name for method in standing(scenario)}
+
+
+@pytest.mark.parametrize("scale", [0.0, 10.0])
+def test_no_step_is_saved_where_all_of_them_find_nothing(tmp_path, scale):
+    """A search that fails with all its steps fails as well with a few: that says nothing."""
+    loud = from_tables(merged(UPDATES, {"plugins": [{"name": "noise", "scale": scale}]}))
+    means = Means(Starts(tmp_path / "starts"), lambda tasks, end: [], math.inf)
+    probe = exposed_cell(loud, Cell(1), RunFolder(tmp_path / "cell"), means)
+    method = Method("adam+cosine", {"steps": 1600})
+    trial = TrialTask(probe.folder.path, method, probe.planted)(go_on)
+    assert len(trial.whole) == len(trial.blind) == 6
+    assert trial.works is (scale == 0.0) and (trial.part < 1) is (scale == 0.0)
+    said = saved_steps({"round-1": {"adam+cosine": trial.plain()}})
+    assert ("of its 1600" in said) is (scale == 0.0)

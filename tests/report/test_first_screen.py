@@ -10,11 +10,12 @@ import torch
 from fedpriv.metrics.images import psnr
 from fedpriv.report.first import attackers, audit_of, first_of_runs
 from fedpriv.report.gallery import picture_uri
-from fedpriv.report.kinds import kinds_in
+from fedpriv.report.kinds import kinds_in, kinds_of_audit
 from fedpriv.report.ladder import STEPS, ladder, pixels_of
 from fedpriv.report.leakage import measure
 from fedpriv.report.page import page_of
 from fedpriv.report.reading import read_material
+from fedpriv.report.verdict import verdict_of_audit
 
 
 @pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32)])
@@ -105,3 +106,42 @@ def test_a_run_without_pictures_has_a_first_screen(make_run):
     folder.write_scores([row | {"relative-error": 0.1} for row in rows])
     first = first_of_runs(read_material([folder.path]).runs, measure("relative-error"))
     assert first.tested and first.command.startswith("fedpriv audit plain")
+
+
+@pytest.mark.parametrize(
+    ("doubts", "sample", "member"),
+    [
+        ([], "green", "green"),
+        (["all rounds: no attack on the member beats a blind guess"], "green", "grey"),
+        (
+            ["round-1: the best attack on the sample is no better than a blind guess"],
+            "grey",
+            "green",
+        ),
+        (["training ended after 1 of 5 rounds"], "grey", "grey"),
+    ],
+)
+def test_a_card_is_green_only_where_nothing_is_doubted(doubts, sample, member):
+    about = {"word": "holds", "victims": 40, "clients": 40, "hits": 0, "low": 0.0, "high": 0.1}
+    about |= {"blind": 0.01, "bound": None}
+    of = [{**about, "claim": "sample", "metric": "label-overlap"}]
+    of += [{**about, "claim": "member", "metric": "member-hit"}]
+    leaks = {**about, "claim": "owner", "metric": "traced-hit", "word": "leaks"}
+    found = {"questions": [*of, leaks], "coverage": [], "doubts": doubts}
+    lights = {kind.claim: kind.light for kind in kinds_of_audit(found)}
+    assert lights == {"sample": sample, "member": member, "owner": "red"}
+
+
+def test_what_a_malicious_server_read_stands_in_the_answer(make_audit):
+    part = {"questions": [], "turned-away": {}, "guarded": None}
+    folder = make_audit(
+        outcome="undecided",
+        sentence="Undecided: no leak was found, but time was short.",
+        possible={"outcome": "undecided", "sentence": "Others were not decided.", "questions": []},
+        malicious={"outcome": "leaks", "sentence": "A server reads more.", **part},
+        advice="",
+    )
+    found = verdict_of_audit(read_material([folder.path]).runs[0])
+    assert found.sentences == (
+        "No leak was found, but time was short.", "A server reads more.", "Others were not decided."
+    )  # fmt: skip

@@ -37,6 +37,7 @@ from fedpriv.simulations.audit.cells import (
 )
 from fedpriv.simulations.audit.conclusion import sentence
 from fedpriv.simulations.audit.coverage import Audited, coverage
+from fedpriv.simulations.audit.ending import leaks_in
 from fedpriv.simulations.audit.ladder import (
     Price,
     Tried,
@@ -181,6 +182,16 @@ def test_what_is_missing_is_doubted():
     assert doubts.of_missing(missing) == ["dlg in own: cut short"]
 
 
+def test_attacks_that_are_missing_for_one_reason_are_one_line():
+    lost = [{"cell": "own", "attack": name, "why": "no time"} for name in ("a", "b", "c", "d")]
+    lost += [{"cell": "own", "attack": "e", "why": "it failed"}]
+    assert doubts.of_missing(lost) == [
+        "a, b and 2 more attacks in own: no time",
+        "e in own: it failed",
+    ]
+    assert doubts.of_missing(lost[:3]) == ["a, b, c in own: no time"]
+
+
 def test_none_of_two_is_said_with_its_interval():
     found = outcomes([parsed("psnr>20")], [score(12.0, 0), score(12.0, 1)])
     assert (f"{found[0].low:.0%}", f"{found[0].high:.0%}") == ("0%", "84%")
@@ -262,6 +273,19 @@ def test_who_says_that_it_cannot_act_does_not_apply_and_a_fault_is_missing(
     )
     monkeypatch.setitem(ATTACKS._rows, "of-a-test", knowing)
     assert not cannot_act(method, probe, done)  # an informed attacker is required
+
+
+@pytest.mark.parametrize(("psnr", "state"), [(35.0, "tested"), (5.0, "not tested")])
+def test_a_leak_is_tested_though_the_attack_lacked_time_elsewhere(psnr, state):
+    rows = [score(psnr, victim, attack="dlg") for victim in range(4)]
+    gates = [parsed("psnr>20")]
+    tested = Audited(rows, cut={"dlg": "no time"}, leaks=leaks_in(gates, rows))
+    (line,) = [
+        one
+        for one in coverage(FOUR, tested)
+        if one.threat == "curious server, sees one update" and one.claim == "sample"
+    ]
+    assert line.state == state
 
 
 def test_the_cheapest_keeps_most_accuracy():

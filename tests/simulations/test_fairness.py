@@ -14,8 +14,10 @@ from fedpriv.simulations.audit.battery import Method, Raced
 from fedpriv.simulations.audit.cells import Cell
 from fedpriv.simulations.audit.controls import controlled, undefended
 from fedpriv.simulations.audit.fairness import of_fairness
-from fedpriv.simulations.audit.stage import Found, Means, battery, exposed_cell, few, plan
+from fedpriv.simulations.audit.stage import Final, Found, Means, battery, exposed_cell, few, plan
 from fedpriv.simulations.audit.tasks import one_by_one
+from fedpriv.simulations.audit.trials import Trial
+from fedpriv.simulations.audit.work import units_of
 from fedpriv.simulations.federation.exposure import Starts
 
 GATE = (parsed("psnr>20"),)
@@ -93,7 +95,7 @@ def test_fewer_steps_fewer_victims_and_no_planted_client_are_missing(tmp_path):
 
     def missing(units):
         found = Found()
-        plan(probe, battery(probe, race, means, 1), race, means, units, found)
+        plan(probe, battery(probe, race, means, 1), race, Final(), units, found)
         return {one["attack"]: one["why"] for one in found.missing}
 
     assert set(missing(10**9)) == {"idlg"}  # for which the race had no room
@@ -119,3 +121,53 @@ def test_answers_about_membership_do_not_count_as_samples_that_were_attacked(tmp
     found = Found(rows=[*drawn, *others])
     few(probe, found, [])
     assert [one["why"] for one in found.missing] == ["8 clients were attacked, 29 are needed"]
+
+
+BLINDLY = (10.0, 11.0, 12.0)
+
+
+def trial(gain, blind=BLINDLY, **more):
+    values = tuple(value + gain + 0.1 * i for i, value in enumerate(blind))
+    return Trial(all_steps=1000, steps=1000, whole=values, taken=values, blind=blind, **more)
+
+
+@pytest.mark.parametrize(
+    ("racer", "finalist", "needed"),
+    [
+        (5.0, 5.2, False),  # strongest finds as much
+        (5.0, 7.0, True),
+        (-3.0, 5.0, True),  # the racer that runs anyway finds nothing
+        (-3.0, -3.0, False),  # the finalist has won nothing
+        (5.0, None, True),  # there was no room for its trial
+    ],
+)
+def test_a_finalist_runs_unless_strongest_stands_for_it(tmp_path, racer, finalist, needed):
+    means = means_in(tmp_path)
+    probe = exposed_cell(FOUR, Cell(1), RunFolder(tmp_path / "cell"), means)
+    race = Raced([["adam+l1", 20.0, 60]], [])
+    trials = {"strongest": trial(racer)}
+    trials |= {} if finalist is None else {"adam+l1": trial(finalist)}
+    found, methods = Found(), battery(probe, race, means, 1)
+    room = units_of(Method("strongest"), FOUR, 29 + 4, 4) + 1000
+    plan(probe, methods, race, Final(trials), room, found)
+    assert any(one["attack"] == "adam+l1" for one in found.missing) is needed
+    assert ("adam+l1" in found.races.get(probe.cell.name, {}).get("spare", {})) is not needed
+    rich = Found()
+    plan(probe, methods, race, Final(trials), 10**9, rich)  # who is not needed runs where it can
+    assert rich.attacks[probe.cell.name] == ["strongest", "adam+l1"] and not rich.missing
+
+
+def test_a_plan_counts_the_steps_that_attacks_really_take(tmp_path):
+    probe = exposed_cell(FOUR, Cell(1), RunFolder(tmp_path / "cell"), means_in(tmp_path))
+    room = units_of(Method("strongest"), FOUR, 29 + 4, 4) // 2 + 1000
+    for part, cut in ((1.0, True), (0.5, False)):
+        found = Found()
+        plan(
+            probe,
+            [Method("strongest")],
+            None,
+            Final({"strongest": trial(5, ran=part)}),
+            room,
+            found,
+        )
+        assert bool(found.missing) is cut

@@ -5,7 +5,15 @@ import torch
 from torch.nn.functional import conv2d
 
 from fedpriv.rng import generator
-from fedpriv.simulations.reproduce.papers.spn_judges import best, cap_of, hidden
+from fedpriv.simulations.reproduce.papers import spn_codes
+from fedpriv.simulations.reproduce.papers.spn_judges import (
+    alike,
+    best,
+    cap_of,
+    curves,
+    hidden,
+    more_bits,
+)
 from fedpriv.simulations.reproduce.papers.spn_systems import (
     KINDS,
     conv_matrix,
@@ -72,3 +80,64 @@ def test_who_knows_is_compared_with_a_blind_guess(seen, verdict):
         for defence, attack in (("spn", "spn-aware"), ("spn", "dlg"), ("none", "dlg"))
     ]
     assert hidden(4)(rows).verdict == verdict
+
+
+def test_the_bounds_of_codes_hold_and_one_that_is_too_small_is_caught(monkeypatch):
+    outputs, codes = spn_codes.head(torch.Generator().manual_seed(1))
+    found = spn_codes.measured(outputs, codes)
+    assert all(
+        found[f"left-{name}"] <= found[f"right-{name}"] + 1e-9 for name in ("20", "21", "22")
+    )
+    perfect = [code.expand(3, -1) for code in codes]
+    found = spn_codes.measured(perfect, codes)
+    assert found["loss"] == 0 and found["left-20"] == 0 and found["left-21"] == 0
+    assert spn_codes.apart(codes[:1], -codes[:1]) == spn_codes.BITS
+    small = [1e-3 * v for v in perfect]  # the same codes for another loss
+    assert spn_codes.measured(small, codes)["left-22"] == found["left-22"]
+    assert spn_codes.measured(small, codes)["loss"] > 100
+    broken = {"n": 9, "broken-20": 0, "broken-21": 1, "broken-22": 0}
+    assert spn_codes.bounded([broken]).verdict == "refuted"
+    monkeypatch.setattr(spn_codes, "polarization_loss", lambda v, t: 0 * v.sum(-1))
+    assert spn_codes.measured(outputs, codes)["left-20"] > 0  # without a loss nothing is bounded
+
+
+def swept(defence, value, column, figures, attack="dlg", **more):
+    """A row for each of three seeds, which differ a little."""
+    return [
+        {"seed": seed, "defence": defence, "value": value, "batch": 8, "attack": attack, **more}
+        | {column: figures + 0.001 * seed, "accuracy-se": 0.01, "majority": 0.1}
+        for seed in (1, 2, 3)
+    ]
+
+
+@pytest.mark.parametrize(("spn", "verdict"), [(0.4, "reproduced"), (0.2, "refuted")])
+def test_curves_compare_accuracy_where_noise_exceeds_the_gradient(spn, verdict):
+    rows = swept("none", "", "accuracy", 0.41)
+    rows += swept("spn", 0.5, "accuracy", spn, m=0.1) + swept("spn", 0.1, "accuracy", 0.9, m=2.0)
+    for name in ("noise", "ppdl-5", "ppdl-30"):
+        rows += swept(name, 0.5, "accuracy", 0.3, m=0.2)
+        rows += swept(name, 0.01, "accuracy", 0.8, m=1.0)  # little noise: does not count
+    found = curves(8)(rows)
+    assert found.verdict == verdict and f"spn {spn + 0.002:.1%}" in found.result
+
+
+@pytest.mark.parametrize(
+    ("laplace", "verdict"), [(0.82, "reproduced"), (0.95, "refuted"), (0.895, "undecided")]
+)
+def test_kinds_of_noise_are_alike_within_a_bound(laplace, verdict):
+    rows = swept("gaussian", 0.1, "relative-error", 0.8)
+    rows += swept("laplace", 0.1, "relative-error", laplace)
+    for row in rows:  # a spread that only the pair near the bound feels
+        row["relative-error"] += 0.01 * row["seed"] * (row["defence"] == "laplace")
+    assert alike(rows).verdict == verdict
+
+
+@pytest.mark.parametrize(("many", "verdict"), [(0.9, "reproduced"), (0.5, "refuted")])
+def test_more_bits_hide_more_or_not(many, verdict):
+    rows = []
+    for attack in ("dlg", "spn-aware"):
+        rows += swept("spn", 32, "relative-error", 0.7, attack)
+        rows += swept("spn", 128, "relative-error", many, attack)
+    for row in rows:
+        row["relative-error"] += 0.001 * (row["seed"] % 2) * (row["value"] == 128)
+    assert more_bits(rows).verdict == verdict

@@ -12,7 +12,7 @@ from fedpriv.scenario import from_tables, merged
 from fedpriv.simulations.audit.cells import Cell, cell_scenario
 from fedpriv.simulations.audit.planted_series import of_controls, planted
 from fedpriv.simulations.audit.stage import Found
-from fedpriv.simulations.audit.told import about, holding, tellable
+from fedpriv.simulations.audit.told import about, drawn, holding, instead, tellable
 from fedpriv.simulations.audit.told import merged as both
 from fedpriv.simulations.audit.trials import lossless
 
@@ -58,9 +58,9 @@ def test_who_is_told_more_sees_more_only_in_one_pass_of_sgd(changes, told):
 
 
 def test_the_server_is_told_one_step_of_the_configured_batch():
-    asked = cell_scenario(from_tables(MANY), Cell(1, told=True))
+    asked = cell_scenario(from_tables(MANY), Cell(1, told=1))
     assert (asked.training.batch_size, asked.training.local_steps) == (8, 1)
-    assert asked.federation.clients == 29 + 1 and Cell(1, told=True).name.endswith("told")
+    assert asked.federation.clients == 29 + 1 and Cell(1, told=1).name.endswith("told")
 
 
 def scores(psnr, label=0.1, run="told"):
@@ -90,10 +90,11 @@ def test_only_kinds_that_hold_are_counted_for_the_federation():
 
 
 def test_steps_are_saved_only_where_nothing_is_lost():
-    whole = torch.tensor([12.0, 13.0, 18.0])
-    assert lossless(whole, whole - 0.2) and lossless(whole, whole + 3)
-    assert not lossless(whole, whole - 0.5)  # on average
-    assert not lossless(whole, torch.tensor([13.0, 14.0, 16.0]))  # of the best sample
+    whole, blind = torch.tensor([12.0, 13.0, 18.0]), torch.tensor([10.0, 10.0, 10.0])
+    assert lossless(whole, whole - 0.2, blind) and lossless(whole, whole + 3, blind)
+    assert not lossless(whole, whole - 0.5, blind)  # on average
+    assert not lossless(whole, torch.tensor([13.0, 14.0, 16.0]), blind)  # of the best sample
+    assert not lossless(whole, whole - 0.2, whole - 1)  # a fifth of what was gained
 
 
 def members(rank, attack="member-loss"):
@@ -117,3 +118,18 @@ def test_a_planted_federation_is_made_to_leak():
     made = planted(private)
     assert not made.plugins and made.data.partition == "shards" and made.training.local_epochs == 5
     assert made.data.reserve == 320 - 2 * 20
+
+
+def test_a_client_that_leaks_is_asked_about_by_a_server_that_is_told_less():
+    cell, less = Cell(1, told=1), Cell(1, told=2)
+    assert less.name == "round-1-batch-own-told-2" and less.training() == {"local-steps": 2}
+    rows = scores(12.0, run=cell.name)
+    rows[3] = {**rows[3], "psnr": 30.0}
+    told = Found(rows=rows)
+    assert drawn(told, cell, PSNR) == {"3"} and holding(told, PSNR) == set()
+    again = Found(rows=[{**row, "run": less.name} for row in scores(11.0)[3:4]])
+    found = instead(told, cell, again, {"3"})
+    assert len(found.rows) == 40 and {row["run"] for row in found.rows} == {cell.name}
+    assert drawn(found, cell, PSNR) == set() and holding(found, PSNR) == {"sample"}
+    cut = Found(rows=again.rows, missing=[{"cell": "a", "attack": "b", "why": "cut short"}])
+    assert holding(instead(told, cell, cut, {"3"}), PSNR) == set()

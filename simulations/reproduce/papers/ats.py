@@ -43,13 +43,14 @@ PAPER = Paper(
             where="figure 2",
             claim="S_pri predicts the PSNR of an attack.",
             figures="Pearson's r about 0.7",
-            why_not="not run with three seeds",
+            why_not="not run with three seeds: a search takes 9 minutes on two cores, and then "
+            "`--verify` attacks policies",
             decide="fedpriv search --data cifar100 --model resnet20 --verify adam+cosine",
         ),
         Item(
             where="figure 3",
             claim="Policies do not slow training down on the validation set.",
-            why_not="not run with three seeds",
+            why_not="it is about the course of 200 epochs of ResNet20, which is hours on two cores",
             decide="fedpriv sweep ats-table1 --profile paper",
         ),
         Item(where="figure 4", claim="Reconstructions with and without.", why_not=PICTURES),
@@ -133,14 +134,14 @@ PAPER = Paper(
             where="figure 5",
             claim="Shift, brightness and contrast have the lowest S_pri of 50 transformations.",
             figures="the five lowest are 3, 15, 18, 26, 1",
-            why_not="not run with three seeds",
+            why_not="not run with three seeds: about 6 minutes a seed on two cores",
             decide="fedpriv search --data cifar100 --model resnet20 --policy singles",
         ),
         Item(
             where="figure 6",
             claim="In shallow layers gradients stay dissimilar under a searched policy; in deep "
             "ones they do not.",
-            why_not="not run with three seeds",
+            why_not="not run with three seeds: as figure 2",
             decide="fedpriv search --data cifar100 --model resnet20 --verify adam+cosine",
         ),
         Item(
@@ -164,7 +165,7 @@ PAPER = Paper(
         Item(
             where="figure 7",
             claim="How S_pri and S_acc are distributed.",
-            why_not="not run with three seeds",
+            why_not="a distribution without a claim; the search draws it (policies.png)",
             decide="fedpriv search --data cifar100 --model resnet20",
         ),
         Item(

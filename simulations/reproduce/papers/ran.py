@@ -12,6 +12,7 @@ INFORMED = "informed: fresh decoders, one standardises codes, one is twice as la
 LAMBDAS = ("0.1", "0.5", "0.9")
 RAN = "ran-mean-0.1"
 NOISES = tuple(f"{kind}-{scale}" for kind in ("noisy", "dnn-resized") for scale in (0.1, 0.5, 0.9))
+MEANS = ("ran-mean-0.1", "ran-mean-0.9")
 POINT = 0.01  # of accuracy: what counts as no loss
 
 EXPERIMENTS = (
@@ -21,7 +22,8 @@ EXPERIMENTS = (
         about="MNIST, 6,000 digits of three parties, ran-lenet",
         rule="architecture, epochs and k are the paper's or were chosen with seeds 7 and 8; λ is "
         "the paper's range. Seeds 101 to 103 were not looked at before; 104 and 105 are added "
-        "where these three are undecided.",
+        "where these three are undecided. The bound of figure 4, a point, is that of the "
+        "others; its judge was written when they were known.",
         spare=(104, 105),
         variants=(
             "dnn",
@@ -95,6 +97,17 @@ def noise_is_worse(rows: Sequence[Row]) -> Finding:
         )
     answer = "no" if "yes" in better else "yes" if set(better) == {"no"} else "open"
     return ruled((answer,), f"against {RAN}: {'; '.join(parts)}", INFORMED)
+
+
+def separable(rows: Sequence[Row]) -> Finding:
+    """A fresh classifier of RAN's codes is as accurate as one of plain features (figure 4)."""
+    plain = by_seed(rows, "accuracy", run="dnn")
+    runs = sorted({str(row["run"]) for row in rows} - {"dnn"})
+    gaps = {run: over(differences(by_seed(rows, "accuracy", run=run), plain)) for run in runs}
+    told = "; ".join(f"{run} {gap.said(100, ' points', 2)}" for run, gap in gaps.items())
+    answers = [above(gaps[run], -POINT) for run in MEANS]
+    result = f"plain features {over(plain).mean:.1%}; {told}"
+    return ruled(answers, result, "no attacker: this is accuracy")
 
 
 def own_decoder(rows: Sequence[Row]) -> Finding:
@@ -204,8 +217,11 @@ PAPER = Paper(
         ),
         Item(
             where="figure 4",
-            claim="RAN's codes are as separable as plain features.",
-            why_not="no experiment of three seeds yet",
+            claim="RAN's codes are as separable as plain features: a classifier that is trained on "
+            "them is as accurate, within a point.",
+            experiment="ran-mnist",
+            judge=separable,
+            runs=("dnn", *MEANS),
         ),
         Item(
             where="figure 5",

@@ -1,14 +1,24 @@
 """SPN: a secret second head on every client (Fan et al. 2020)."""
 
 from fedpriv.simulations.reproduce.experiment import Experiment, Item, Paper
+from fedpriv.simulations.reproduce.papers import spn_codes
 from fedpriv.simulations.reproduce.papers.spn_gradients import correlated, correlations
-from fedpriv.simulations.reproduce.papers.spn_judges import accurate, best, gains, hidden
+from fedpriv.simulations.reproduce.papers.spn_judges import (
+    accurate,
+    alike,
+    best,
+    curves,
+    gains,
+    hidden,
+    more_bits,
+)
 from fedpriv.simulations.reproduce.papers.spn_systems import guaranteed, obeyed, systems
 
 DRAWING = "a drawing; it has nothing to measure"
 SETTINGS = "a list of settings; the profile `paper` has them"
-CURVES = "the sweep draws these curves (ppc.png); with all values and three seeds it takes hours"
+CURVES = "the small profile attacks batch 8 alone; the paper's has batch 1 and 4 too"
 BY_REGION = "pictures; pages of sweeps show them by victim, not by region"
+CURVED = 8  # the batch size of the small profile
 DISTANCES = ("relative-error", "psnr", "label-overlap", "traced-hit")
 
 
@@ -49,6 +59,13 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         work=systems,
     ),
     Experiment(
+        name="spn-propositions",
+        scenario="spn-informed",
+        about="1,000 drawn heads of five classes, 32 bits",
+        rule="outputs are drawn around the classes' codes; how near and how large, by chance too.",
+        work=spn_codes.systems,
+    ),
+    Experiment(
         name="spn-fig4",
         scenario="spn-table1-cifar10",
         about="CIFAR-10, DLNet, 20 batches of 32",
@@ -65,6 +82,20 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         work="sweep",
         metrics=DISTANCES,
     ),
+    *(
+        Experiment(
+            name=f"spn-{name}",
+            scenario=f"spn-ablation-{name}",
+            about="CIFAR-10, DLNet with random weights, batch 1, ten victims a seed",
+            rule="values are the paper's; steps are those of `spn-table1-cifar10`. Random weights "
+            "are attacked, so that one turn of training is enough.",
+            spare=(104, 105),
+            settings=("federation.rounds=1",),
+            work="sweep",
+            metrics=DISTANCES,
+        )
+        for name in ("laplace", "bits")
+    ),
     cap_experiment("cifar10", "CIFAR-10, 3,000 images, 60 turns"),
     cap_experiment("cifar100", "CIFAR-100, 3,000 images, 60 turns"),
     cap_experiment("mnist", "MNIST, 3,000 digits, 60 turns"),
@@ -74,13 +105,16 @@ EXPERIMENTS: tuple[Experiment, ...] = (
 
 def shown(number: int, batch: int, data: str) -> Item:
     """A figure of PPC curves for one batch size."""
-    return Item(
-        where=f"figure {number}",
-        claim=f"PPC curves on {data} at batch {batch}: SPN keeps accuracy where its noise exceeds "
-        "the gradient, DP and PPDL do not.",
-        why_not=CURVES,
-        decide=f"fedpriv sweep spn-table1-{data.replace('-', '').lower()} --profile paper",
+    name = data.replace("-", "").lower()
+    where = f"figure {number}"
+    claim = (
+        f"PPC curves on {data} at batch {batch}: SPN keeps accuracy where its noise exceeds the "
+        "gradient, DP and PPDL do not."
     )
+    if batch == CURVED:
+        return Item(where=where, claim=claim, experiment=f"spn-cap-{name}", judge=curves(batch))
+    decide = f"fedpriv reproduce spn-cap-{name} --profile paper"
+    return Item(where=where, claim=claim, why_not=CURVES, decide=decide)
 
 
 def pictures(number: int, data: str) -> Item:
@@ -139,8 +173,8 @@ PAPER = Paper(
         Item(
             where="figure 5",
             claim="PPC curves: attacks read DP and PPDL until accuracy falls; SPN keeps accuracy.",
-            why_not=CURVES,
-            decide="fedpriv sweep spn-table1-cifar10 --profile paper",
+            why_not="the curves of figures 13 to 15; the row of figure 15 tests them",
+            decide="fedpriv reproduce spn-cap-cifar10 --profile small",
         ),
         pictures(6, "CIFAR-10"),
         Item(
@@ -162,6 +196,20 @@ PAPER = Paper(
             claim="Where condition (2) does not hold, reconstruction is guaranteed to fail.",
             experiment="spn-theorem",
             judge=guaranteed,
+        ),
+        Item(
+            where="propositions 5.1-5.3",
+            claim="The polarization loss bounds the Hamming distances of codes within and between "
+            "classes (eq. 20-22).",
+            experiment="spn-propositions",
+            judge=spn_codes.bounded,
+        ),
+        Item(
+            where="propositions 5.1-5.3, remark 4",
+            claim="To minimise the loss is equivalent to minimising the distances within classes "
+            "minus those between them.",
+            experiment="spn-propositions",
+            judge=spn_codes.equivalent,
         ),
         Item(
             where="table 1",
@@ -202,16 +250,14 @@ PAPER = Paper(
         Item(
             where="figure 26",
             claim="Laplace noise protects as Gaussian noise does.",
-            why_not="not run with three seeds",
-            decide="fedpriv sweep spn-ablation-laplace --profile small --set "
-            "sweep.seeds=[101,102,103]",
+            experiment="spn-laplace",
+            judge=alike,
         ),
         Item(
             where="figure 27",
             claim="More bits of the secret code protect more.",
-            why_not="not run with three seeds",
-            decide="fedpriv sweep spn-ablation-bits --profile small --set "
-            "sweep.seeds=[101,102,103]",
+            experiment="spn-bits",
+            judge=more_bits,
         ),
         Item(
             where="table 11",

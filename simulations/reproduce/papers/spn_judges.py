@@ -1,5 +1,6 @@
 """What SPN's claims need in order to hold, from the rows of the experiments."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,6 +19,8 @@ from fedpriv.tables import Row
 
 BLIND, READER = "dlg", "spn-aware"
 OTHERS = ("noise", "ppdl-5", "ppdl-30")  # the paper's mechanisms beside SPN
+ALIKE = 0.1  # of a relative error, which is about 1 for an attack that fails
+GREEN = math.log10(2)  # m below it: what is added is larger than the gradient
 KINDS = {"reconstruction": "relative-error", "membership": "membership", "tracing": "tracing"}
 
 
@@ -106,6 +109,30 @@ def best(batch: int, informed: bool = False) -> Judge:
     return judge
 
 
+def curves(batch: int) -> Judge:
+    """Where noise exceeds the gradient, SPN is more accurate than each other mechanism (PPC)."""
+
+    def green(rows: Sequence[Row], defence: str) -> BySeed:
+        own = [row for row in rows if float(row.get("m", math.inf)) < GREEN]
+        return by_seed(own, "accuracy", max, defence=defence, attack=BLIND, batch=batch)
+
+    def judge(rows: Sequence[Row]) -> Finding:
+        plain = by_seed(rows, "accuracy", defence="none", attack=BLIND, batch=batch)
+        found = {name: green(rows, name) for name in ("spn", *OTHERS)}
+        gaps = {name: over(differences(found["spn"], found[name])) for name in OTHERS}
+        lost = over(differences(found["spn"], plain))
+        means = ", ".join(f"{name} {over(values).mean:.1%}" for name, values in found.items())
+        nearest = min(gaps, key=lambda name: gaps[name].mean)
+        result = (
+            f"best accuracy with noise above the gradient: {means}, without a defence "
+            f"{over(plain).mean:.1%}; SPN − {nearest} {gaps[nearest].said(100, ' points')}, SPN "
+            f"− none {lost.said(100, ' points')}; {levels(rows)}"
+        )
+        return ruled([above(gap) for gap in gaps.values()], result, "no attacker: this is accuracy")
+
+    return judge
+
+
 def accurate(rows: Sequence[Row]) -> Finding:
     """SPN loses less accuracy than the other mechanisms, in the mean over their values."""
 
@@ -120,3 +147,36 @@ def accurate(rows: Sequence[Row]) -> Finding:
     result = ", ".join(f"{name} {over(values).mean:.1%}" for name, values in found.items())
     result += f"; SPN − the best other {nearest.said(100, ' points')}; {levels(rows)}"
     return ruled([above(gap) for gap in gaps], result, "")
+
+
+def alike(rows: Sequence[Row]) -> Finding:
+    """Laplace and Gaussian noise of one scale leave DLG the same error, within ALIKE."""
+    scales = sorted({float(row["value"]) for row in rows})
+    answers, told = [], []
+    for scale in scales:
+        laplace, gaussian = (
+            by_seed(rows, "relative-error", defence=kind, value=scale, attack=BLIND)
+            for kind in ("laplace", "gaussian")
+        )
+        found = over(differences(laplace, gaussian))
+        within = found.low > -ALIKE and found.high < ALIKE
+        beyond = found.low > ALIKE or found.high < -ALIKE
+        answers.append("yes" if within else "no" if beyond else "open")
+        told.append(f"scale {scale:g}: {over(gaussian).mean:.2f}, Laplace {found.said(1, '', 2)}")
+    result = f"relative error of Gaussian noise: {'; '.join(told)}; alike means within {ALIKE}"
+    return ruled(answers, result, "blind")
+
+
+def more_bits(rows: Sequence[Row]) -> Finding:
+    """More bits of the secret code leave DLG a larger error; who knows of it stands beside."""
+    bits = sorted({float(row["value"]) for row in rows})
+    few, many = bits[0], bits[-1]
+    answers, told = [], []
+    for attack, name in ((BLIND, "DLG"), (READER, "who knows")):
+        errors = {one: by_seed(rows, "relative-error", value=one, attack=attack) for one in bits}
+        found = over(differences(errors[many], errors[few]))
+        means = ", ".join(f"{one:.0f} bits {over(errors[one]).mean:.2f}" for one in bits)
+        told.append(f"{name}: {means}, from {few:.0f} to {many:.0f} {found.said(1, '', 2)}")
+        if attack == BLIND:
+            answers.append(above(found))
+    return ruled(answers, f"relative error of {'; '.join(told)}", "blind")

@@ -50,3 +50,12 @@ def test_preflight_names_every_true_cause_and_leaky_apps_are_red(name, tmp_path)
         assert sample["hits"] == sample["victims"] >= 4
     if name == "fedsgd-one":
         assert sample["worst"] > 20 and list(folder.attacks.glob("*/*.png"))
+
+
+@pytest.mark.thorough
+def test_several_epochs_are_not_decided_by_single_steps(tmp_path):
+    job = Job(str(APPS / "one-pass"), str(tmp_path / "out"), 20, run_config=("local-epochs=2",))
+    found = launch(job)
+    assert found["outcome"] == "undecided"
+    assert "samples enter an update more than once" in found["sentence"]
+    assert "--run-config local-epochs=1" in found["next"]["command"]

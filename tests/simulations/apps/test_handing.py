@@ -1,16 +1,23 @@
 """Single steps that an attacker is handed: exact, alone, and with nothing else in them."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
 
+from fedpriv.clients.noticing import Eyes, Notes
+from fedpriv.evidence.claims import Public
 from fedpriv.evidence.observation import Observation
 from fedpriv.evidence.truth import Truth
 from fedpriv.runfolder import RunFolder
 from fedpriv.simulations.apps.attempts import Tried
 from fedpriv.simulations.apps.concluding import doubts_of
-from fedpriv.simulations.apps.handing import Handed, single_steps
+from fedpriv.simulations.apps.handing import Handed, handed, single_steps, why_open
+from fedpriv.simulations.apps.spending import Mechanism
+from fedpriv.simulations.apps.watching import Watched
 from fedpriv.simulations.judging.outcome import Outcome
+from fedpriv.simulations.judging.sums import joined
 
 
 def federation(folder, clients=4, samples=40, batch=20):
@@ -54,8 +61,8 @@ def federation(folder, clients=4, samples=40, batch=20):
 
 def test_a_single_step_is_the_exact_gradient_of_a_clients_first_batch(tmp_path):
     net, seen = federation(RunFolder(tmp_path))
-    steps = list(single_steps(seen, RunFolder(tmp_path)))
-    assert len(steps) == 2  # 40 samples of two clients are enough
+    steps = list(single_steps(seen, RunFolder(tmp_path), None))
+    assert {one.node for one, _ in steps} == {0, 1, 2, 3}
     for one, truth in steps:
         assert (one.local_steps, one.batch_size, one.num_examples) == (1, 20, 20)
         assert (one.optimiser, one.dropout, one.unknown) == ("sgd", 0.0, ())
@@ -68,7 +75,74 @@ def test_a_single_step_is_the_exact_gradient_of_a_clients_first_batch(tmp_path):
 
 def test_nobody_is_handed_more_samples_than_searches_take(tmp_path):
     _, seen = federation(RunFolder(tmp_path), samples=80, batch=80)
-    assert [one.batch_size for one, _ in single_steps(seen, RunFolder(tmp_path))] == [32, 32]
+    steps = list(single_steps(seen, RunFolder(tmp_path), None))
+    assert [one.batch_size for one, _ in steps] == [32] * 4
+
+
+def test_behind_a_sum_every_client_is_handed_with_its_own_samples(tmp_path):
+    folder = RunFolder(tmp_path)
+    _, seen = federation(folder)
+    total = replace(seen[0], node=4, batch_size=80)
+    joined([folder.truth_of(one.name) for one in seen], total, 4).save(folder.truth)
+    steps = list(single_steps([total], folder, 20, summed=True))
+    assert {one.node for one, _ in steps} == {0, 1, 2, 3}
+    for one, truth in steps:
+        assert one.batch_size == 20
+        torch.testing.assert_close(truth.x, folder.truth_of(f"1-{one.node}").x[:20])
+
+
+def of_twelve(folder, public):
+    _, seen = federation(folder, clients=12, samples=80, batch=32)
+    watched = Watched(folder.truth, Eyes())
+    return handed(seen, folder, watched, [], "theirs", public, lambda part, loss: True)
+
+
+def test_more_clients_follow_where_the_first_few_have_no_hit(tmp_path):
+    folder = RunFolder(tmp_path)
+    found = of_twelve(folder, None)
+    assert (found.outcome.clients, found.outcome.victims, found.outcome.hits) == (12, 384, 0)
+    assert found.outcome.word == "undecided" and "12 clients without a hit" in found.sentence
+    said = (tmp_path / "single-steps-32/attacks/strongest/attacked.json").read_text("utf-8")
+    assert '"only"' in said  # the second search does not race again
+
+
+def test_where_the_attack_is_worse_than_a_blind_guess_smaller_parts_follow(tmp_path):
+    public = Public(torch.rand(100, 6), torch.randint(3, (100,)))
+    of_twelve(RunFolder(tmp_path), public)
+    first = tmp_path / "single-steps-32" / "observations"
+    assert len(list(first.glob("*.json"))) == 8  # a few clients show it
+    assert (tmp_path / "single-steps-16").exists()
+
+
+def trained(epochs=1, net=None, dropout=0.0):
+    x = torch.rand(40, 6)
+    return Notes(
+        x=[*x.split(20)] * epochs,
+        training={True},
+        dropout=dropout,
+        chain=[(net or nn.Tanh(), (6,))],
+    )
+
+
+@pytest.mark.parametrize(
+    ("notes", "private", "why"),
+    [
+        (trained(), [], ""),
+        (trained(), [Mechanism(1.0, 1.0, 1.0, False, epsilon=3.0)], ""),  # noise on the update
+        (trained(epochs=2), [], "more than once"),
+        (trained(dropout=0.5), [], "drop units"),
+        (trained(net=nn.Sequential(nn.BatchNorm1d(6))), [], "batch norm"),
+        (trained(), [Mechanism(1.0, 1.0, 0.1, True)], "Opacus"),
+    ],
+)
+def test_single_steps_decide_where_updates_say_no_more(notes, private, why):
+    found = why_open([trained(), notes], private)
+    assert bool(found) == bool(why) and why in found
+
+
+def test_what_single_steps_do_not_decide_stays_open_although_the_attack_fails():
+    unsure = Handed(outcome("holds"), 32, open="samples enter twice")
+    assert not unsure.holds and "decides nothing about updates: samples" in unsure.sentence
 
 
 def outcome(word):

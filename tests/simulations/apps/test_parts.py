@@ -56,8 +56,22 @@ def test_what_is_no_app_is_refused_in_one_sentence(tmp_path):
     (tmp_path / "pyproject.toml").write_text("[project]\nname = 'x'\n")
     with pytest.raises(BadInput, match="lacks .*serverapp and clientapp"):
         read_source(str(tmp_path))
-    with pytest.raises(BadInput, match="flwr new @them/theirs"):
-        read_source("@them/theirs")
+
+
+def test_the_clients_of_an_app_are_those_of_the_federation_it_takes(tmp_path):
+    app_in(tmp_path)
+    file = tmp_path / "pyproject.toml"
+    assert read_source(str(tmp_path)).nodes is None
+    named = """
+[tool.flwr.federations]
+default = "small"
+[tool.flwr.federations.large]
+options.num-supernodes = 500
+[tool.flwr.federations.small]
+options.num-supernodes = 7
+"""
+    file.write_text(file.read_text("utf-8") + named, "utf-8")
+    assert read_source(str(tmp_path)).nodes == 7
 
 
 def test_a_setting_that_the_app_does_not_have_is_refused(tmp_path):

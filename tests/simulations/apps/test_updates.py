@@ -69,6 +69,35 @@ def test_clients_get_records_of_their_own():
     assert taken == ["setup", "setup"]
 
 
+def test_clients_that_were_never_asked_give_samples_that_nobody_trained_on(tmp_path):
+    samples = torch.rand(4, 8, 3)
+
+    def train(message, context):
+        own = samples[int(context.node_config["partition-id"])]
+        net = nn.Linear(3, 2)
+        rate = message.content.config_records["c"].pop("lr")  # a client may take its record apart
+        optimiser = torch.optim.SGD(net.parameters(), lr=rate)
+        nn.functional.cross_entropy(net(own), torch.zeros(8, dtype=torch.long)).backward()
+        optimiser.step()
+        return Message(records(a=net.state_dict()), reply_to=message)
+
+    app = ClientApp()
+    app.train()(train)
+    with Eyes() as eyes:
+        watched = Watched(tmp_path, eyes)
+        grid = WatchedGrid(app, watched, contexts_for(4, {}), lambda: True)
+        content = records(a=nn.Linear(3, 2).state_dict())
+        content["c"] = ConfigRecord({"lr": 0.1})
+        grid.send_and_receive(
+            [Message(content, dst_node_id=node, message_type="train") for node in (3, 5)]
+        )
+        grid.ask_bystanders()
+        grid.close()
+    assert {seen.node for seen in watched.evidence} == {1, 3}
+    found = torch.stack([x for x, _ in watched.bystanders])
+    assert torch.equal(found, samples[[0, 2]])
+
+
 def test_the_sum_behind_secure_aggregation_is_read_before_the_server_adds_noise(tmp_path):
     client = ClientApp(mods=[secaggplus_mod])
     means = []
