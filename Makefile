@@ -93,8 +93,9 @@ $(VENV)/bin/uv:
 
 # Compiling at install time makes every later start several times faster where writing bytecode is off.
 $(STAMP): $(VENV)/bin/uv requirements.lock pyproject.toml
-	$(BIN)/uv pip sync --python $(BIN)/python --compile-bytecode --require-hashes requirements.lock
-	$(BIN)/uv pip install --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@echo "installing the locked packages into $(VENV) (a few minutes the first time)"
+	$(BIN)/uv pip sync --quiet --python $(BIN)/python --compile-bytecode --require-hashes requirements.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	touch $(STAMP)
 
 clean:

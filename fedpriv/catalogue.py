@@ -206,7 +206,7 @@ METRICS: Registry[Metric] = Registry(
             "LiRA",
         ),
         "member-rank": Entry(
-            fixed(Metric(rank, "high", of="member", said="held-out samples below a member")),
+            fixed(Metric(rank, "high", of="member", said="AUC: held-out samples below a member")),
             "share of held-out samples that score below a member; its mean is the AUC",
         ),
         "member-fpr": Entry(

@@ -87,6 +87,7 @@ CAP = {
     "cap-membership": "the same with the membership distance",
     "cap-tracing": "the same with the tracing distance",
     "cap-reconstruction-at-equal-m": "the same, averaged over the m that all defences cover",
+    "missing": "cells of this line without a result",
     "cap-…-spread": "standard deviation of the figure over the seeds",
 }
 PARETO = {

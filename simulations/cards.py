@@ -22,7 +22,7 @@ WORDS = {
     "protects": "what it protects",
     "neutral": "no defence with",
     "strong": "strong with",
-    "hides": "an attacker has to know of it",
+    "hides": "audits need an attack that knows it",
     "in_steps": "acts within single local steps",
     "baseline": "what the neutral setting equals",
     "reply": "what a client answers",
@@ -75,7 +75,9 @@ def card_of(kind: str, name: str) -> Card:
         if word not in ("build", "summary", "paper") and shown(value)
     }
     options = tuple(options_of(row.build, registry.given))
-    return Card(kind, name, row.summary, row.paper, about(row.build), facts, options)
+    said_twice = about(row.build) == row.summary  # of somebody's own part: its docstring
+    more = "" if said_twice else about(row.build)
+    return Card(kind, name, row.summary, row.paper, more, facts, options)
 
 
 def about(build: Any) -> str:

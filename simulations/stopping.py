@@ -1,15 +1,18 @@
 """Ctrl-C and SIGTERM ask long work to stop and keep what it has; a second one ends it at once."""
 
+import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
 from fedpriv.progress import Progress, go_on
 
+STOPPING = b"stopping: what was found is kept; ask once more to end at once\n"
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -38,6 +41,8 @@ def stoppable() -> Iterator[Progress]:
         if asked.is_set():
             raise KeyboardInterrupt
         asked.set()
+        with suppress(OSError):
+            os.write(sys.stderr.fileno(), STOPPING)  # print is not safe inside a signal handler
 
     before = {number: signal.signal(number, handler) for number in SIGNALS}
     try:

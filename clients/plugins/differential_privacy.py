@@ -87,16 +87,17 @@ class Charged:
 class DifferentialPrivacy(PrivacyPlugin):
     """Poisson sampling, per-sample clipping, Gaussian noise.
 
-    Give either `epsilon`, which is spent evenly over the rounds of the run, or `noise_multiplier`.
-    A client refuses the round that would spend more than `budget` (default: `epsilon`). Without
-    noise and with an infinite norm there is no defence.
+    Give either `epsilon` or `noise_multiplier`. With `epsilon` every round has the same noise, so
+    strong that the whole run spends no more than it: the first round spends most of it, and each
+    later one adds less. A client refuses the round that would spend more than `budget` (default:
+    `epsilon`). Without noise and with an infinite norm there is no defence.
 
     `samples` is how many samples a client is publicly known to have, about. Sampling rate and steps
     follow from it. Without it each client draws a noised number once, which spends an ε of 0.1 or
     less.
 
     Args:
-        epsilon: The ε that the whole run spends, evenly over its rounds. Smaller is more private.
+        epsilon: The ε that the whole run has spent after its last round. Smaller is more private.
             Give this or `noise-multiplier`.
         noise_multiplier: Standard deviation of the noise, in units of `max-grad-norm`.
         max_grad_norm: Largest norm of one sample's gradient; longer ones are scaled down to it.

@@ -35,7 +35,7 @@ class Kept(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *back: Tensor) -> tuple[Tensor | None, ...]:
         (x,) = ctx.saved_tensors
-        d = back[0].contiguous()
+        x, d = x.detach(), back[0].contiguous()  # what is kept must not hold the graph, nor itself
         for found in ctx.rule.gradients(x, d, *ctx.parameters):
             if found.parameter.requires_grad:
                 ctx.keep(found)

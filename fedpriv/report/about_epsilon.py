@@ -35,13 +35,23 @@ def card_rows(card: Mapping[str, Any]) -> list[tuple[str, Any]]:
         ("unit", card["unit"]),
         ("neighbours", card["neighbours"]),
         ("ε claimed", f"{claimed} at δ = {card['delta']:g}"),
-        ("ε of the settings", f"{span} by {computed['by']}"),
+        ("ε of the settings", f"{span} by {computed['by']}{_tighter(card)}"),
         ("ε by canaries", _empirical(card["empirical"])),
         ("mechanism", card["mechanism"]),
         ("accountant", card["accountant"]),
         ("trust", card["trust"]),
         ("in no ε", "; ".join(card["outside"])),
     ]
+
+
+def _tighter(card: Mapping[str, Any]) -> str:
+    """Why the computed ε is below the claimed one, and which of them to quote."""
+    if card["epsilon"] is None or card["epsilon"] <= card["computed"]["high"]:
+        return ""
+    return (
+        ": a tighter account of the same noise. Quote the ε claimed; it is the one that the "
+        "clients keep to"
+    )
 
 
 def _empirical(found: Mapping[str, Any] | None) -> Any:

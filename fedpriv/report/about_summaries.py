@@ -8,6 +8,7 @@ from fedpriv.report.gallery import file_uri
 from fedpriv.report.reading import Material
 
 ROWS = 200
+WIDE = 9  # columns that a page has room for
 
 
 def summary_section(material: Material) -> Section:
@@ -16,8 +17,13 @@ def summary_section(material: Material) -> Section:
         rows = [tuple(map(shown, row)) for row in frame.head(ROWS).itertuples(index=False)]
         words = [str(column).replace("_", " ") for column in frame.columns]
         numbers = [i for i, column in enumerate(frame) if frame[column].dtype.kind in "if"]
-        tables.append(Table(name, words, rows, frozenset(numbers)))
-    tiles = [Tile(path.stem, ((path.stem, file_uri(path)),)) for path in material.pictures]
+        if len(words) > WIDE and len(rows) < WIDE:  # columns become lines, so that all are seen
+            down = zip(words[1:], *(row[1:] for row in rows), strict=True)
+            head = [words[0], *(row[0] for row in rows)]
+            tables.append(Table(name, head, list(down), frozenset(range(1, len(head)))))
+        else:
+            tables.append(Table(name, words, rows, frozenset(numbers)))
+    tiles = [Tile("", ((path.stem, file_uri(path)),)) for path in material.pictures]
     return Section("summary", "Summary", tables=tables, tiles=tiles)
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -73,8 +74,15 @@ def finished(grid: Grid, what: Measure) -> pd.DataFrame:
 
 def setting_names(frame: pd.DataFrame) -> pd.Series:
     """A setting's defence and value."""
-    value = frame["value"].map(lambda v: "" if pd.isna(v) else f" {v}") if "value" in frame else ""
+    value = frame["value"].map(_written) if "value" in frame else ""
     return frame["defence"].astype(str) + value
+
+
+def _written(value: Any) -> str:
+    """A swept value behind its defence. pandas makes 4.0 of a 4 beside settings without a value."""
+    if isinstance(value, float) and value.is_integer():
+        return f" {value:.0f}"
+    return "" if pd.isna(value) else f" {value}"
 
 
 def worst_in(values: pd.Series, what: Measure) -> float:

@@ -178,7 +178,7 @@ def roc_curves(curves: Sequence[tuple[str, np.ndarray, np.ndarray, int]]) -> Cha
         x = np.maximum(false_rates, 0.5 / others)[shown]
         line = _line(name, x.round(6).tolist(), true_rates[shown].round(6).tolist(), index)
         data.append(line | {"mode": "lines"})
-        for rate in (0.001, 0.01, 0.1):
+        for rate in (rate for rate in (0.001, 0.01, 0.1) if rate * others >= 1):
             rows.append((name, rate, percent(float((false_rates <= rate).mean()))))
     low = min((min(line["x"]) for line in data), default=1e-3)
     chance = _line("blind guess", [low, 1.0], [low, 1.0], len(data)) | {"mode": "lines"}

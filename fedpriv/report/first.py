@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -13,12 +13,14 @@ from fedpriv.report.gallery import tiles
 from fedpriv.report.kinds import Kind, kinds_of_audit, kinds_of_runs
 from fedpriv.report.ladder import ladder
 from fedpriv.report.leakage import Measure, clipped, measure, measures
+from fedpriv.report.lights import WORDS, Light
 from fedpriv.report.reading import Grid, Run
 from fedpriv.tables import decisive
 
 MOST = 6  # lines of what was tested, and of what was not
 ORIGINAL = "original"
 DECIBELS = "dB"
+BESIDES = {"label-hit": "labels", "traced-hit": "owner"}  # what a drawn sample also shows
 
 
 @dataclass(frozen=True)
@@ -37,15 +39,20 @@ class First:
     scale: Tile | None = None
 
 
-def first_of_runs(runs: Sequence[Run], what: Measure | None, leaks: bool = False) -> First:
-    """Of an audit by its coverage; of other runs by the attacks that they scored."""
+def first_of_runs(runs: Sequence[Run], what: Measure | None, light: Light = "green") -> First:
+    """Of an audit by its coverage; of other runs by the attacks that they scored.
+
+    `light` is the verdict's: no card is green where the verdict is undecided.
+    """
     if len(runs) == 1 and "outcome" in runs[0].audit:
         return first_of_audit(runs[0], what)
     shown = defended(runs)
     picture, attacks, kinds = worst_of(shown, what), attackers(runs), kinds_of_runs(shown)
+    if light == "grey":
+        kinds = [undecided(kind) for kind in kinds]
     if not attacks:
         todo = "Nothing was attacked. An audit attacks the federation as it is configured:"
-    elif leaks:
+    elif light == "red":
         todo = "Take a defence. An audit tries those that fit, and names the cheapest that holds:"
     else:
         todo = "An audit runs every attack that fits, and says what holds with which confidence:"
@@ -58,6 +65,10 @@ def first_of_runs(runs: Sequence[Run], what: Measure | None, leaks: bool = False
         audit_of(runs[0].environment, runs[0].scenario.name),
         scale_of(picture, what),
     )
+
+
+def undecided(kind: Kind) -> Kind:
+    return replace(kind, light="grey", word=WORDS["grey"]) if kind.light == "green" else kind
 
 
 def first_of_audit(run: Run, what: Measure | None) -> First:
@@ -115,7 +126,9 @@ def attackers(runs: Sequence[Run]) -> list[str]:
         for _, row in run.scores.iterrows():
             by, claim = row.get("by", "curious server"), row.get("claim", "sample")
             whose = f" of {run.name}" if len(runs) > 1 else ""
-            key = f"{claim}: {by}, {row.get('attack', '')}{whose}"
+            also = [kind for column, kind in BESIDES.items() if row.notna().get(column)]
+            claims = ", ".join(dict.fromkeys([claim, *also]))
+            key = f"{claims}: {by}, {row.get('attack', '')}{whose}"
             found.setdefault(key, set()).add((str(row.get("node")), str(row.get("victim"))))
     return [f"{key} ({len(victims)} samples)" for key, victims in found.items()]
 
@@ -132,7 +145,7 @@ def not_attacked(runs: Sequence[Run], kinds: Sequence[Kind]) -> list[str]:
     claimed |= {kind.claim for kind in kinds}
     silent = [kind for kind in CLAIMS if kind not in claimed]
     if claimed and silent:
-        lines.append(f"what nobody claimed: {', '.join(silent)}")
+        lines.append(f"no attack here asked for: {', '.join(silent)}")
     return [*lines, "every attack that the scenario does not name"]
 
 

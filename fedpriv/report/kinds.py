@@ -138,6 +138,8 @@ def _of_hits(scores: pd.DataFrame, what: Measure, margin: float, named: str) -> 
         elif at_most(hits, count, level) <= limit:
             light = "green"
     beside = "" if blind is None else f"a blind guess: {blind:.0%}"
+    if what.metric.of == "owner" and set(best.get("claim", ())) == {"sample"}:
+        beside = f"a sample's nearest drawing is of its own client's update; {beside}"
     figures = f"{named}{hits} of {count} {what.word}"
     return Kind(what.metric.of, light, WORDS[light], figures, beside)
 

@@ -6,17 +6,19 @@ from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
+import pandas as pd
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 
 from fedpriv.files import write_bytes
 from fedpriv.manifest import write_manifest
+from fedpriv.metrics.gates import Gate
 from fedpriv.report.about_runs import all_scores, run_sections
 from fedpriv.report.about_summaries import summary_section
 from fedpriv.report.about_sweeps import measure_of, sweep_sections
 from fedpriv.report.blocks import Section
 from fedpriv.report.drawing import svg
 from fedpriv.report.first import First, first_of_runs, first_of_sweep
-from fedpriv.report.leakage import deciding
+from fedpriv.report.leakage import Measure, deciding
 from fedpriv.report.reading import Material, read_material
 from fedpriv.report.sweep_verdict import verdict_of_sweep
 from fedpriv.report.verdict import Verdict, verdict_of_runs, worst_measure
@@ -43,9 +45,7 @@ def write_report(paths: Sequence[Path], out: Path | None = None, command: str = 
 
 def page_of(material: Material, command: str = "") -> str:
     """The page as text."""
-    scores = all_scores(material.runs)
-    gates = next((run.gates for run in material.runs if run.gates), [])
-    whats = deciding(scores, gates)
+    scores, gates, whats = _decided_by(material)
     sections: list[Section] = []
     verdict: Verdict | None = None
     first: First | None = None
@@ -57,7 +57,7 @@ def page_of(material: Material, command: str = "") -> str:
         what = worst_measure(scores, whats)
         sections += run_sections(material.runs, scores, what, gates)
         verdict = verdict or verdict_of_runs(material.runs, scores, whats)
-        first = first or first_of_runs(material.runs, what, verdict.light == "red")
+        first = first or first_of_runs(material.runs, what, verdict.light)
     if material.summaries or material.pictures:
         sections.insert(0, summary_section(material))
     return _template().render(
@@ -71,6 +71,20 @@ def page_of(material: Material, command: str = "") -> str:
         js=_text("page.js"),
         drawn=svg,
     )
+
+
+def verdict_in(path: Path) -> Verdict:
+    """The verdict of the runs in a folder, as at the top of its page."""
+    material = read_material([path])
+    scores, _, whats = _decided_by(material)
+    return verdict_of_runs(material.runs, scores, whats)
+
+
+def _decided_by(material: Material) -> tuple[pd.DataFrame, list[Gate], Sequence[Measure]]:
+    """The scores of all runs, the gates of the first that has some, and what decides."""
+    scores = all_scores(material.runs)
+    gates = next((run.gates for run in material.runs if run.gates), [])
+    return scores, gates, deciding(scores, gates)
 
 
 def _title(material: Material) -> str:

@@ -79,9 +79,10 @@ def _counted(
     unaware = defended["unaware"].notna() & ~defended["unaware"].map(what.crosses)
     bounds = " and ".join(f"{gate.shown(gate.bound)} {gate.word}" for gate in gates)
     text = (
-        f"Of {len(defended)} defended settings, {unaware.sum()} keep every reconstruction of "
-        f"attackers who do not know the defence within {what.shown(what.bound)}, and {sure} "
-        f"those of attackers who do{f', within {bounds}' if len(gates) > 1 else ''}."
+        f"{len(defended)} settings have a defence. Against attackers who do not know it, "
+        f"{unaware.sum()} of them keep every reconstruction within {what.shown(what.bound)}. "
+        f"Attackers who know it were tried on {defended['tested'].sum()}; {sure} of these keep "
+        f"every reconstruction within {bounds if len(gates) > 1 else 'it'}."
     )
     if missing:
         text += f" {missing} more may hold, but were not tested fully: cells are missing or failed."

@@ -162,10 +162,10 @@ def _leak(scores: pd.DataFrame, what: Measure, several: bool) -> str:
     if what.bound is None:
         return f"There are {numbers.count} {_what(what)} of {numbers.victims} samples; {reached}."
     side = "above" if what.high else "below"
+    interval = f" (95 % interval {numbers.share_low:.0%} to {numbers.share_high:.0%})"
     return (
         f"{_who(scores)} got {numbers.over} of {numbers.victims} samples "
-        f"{side} {what.shown(what.bound)} (95 % interval "
-        f"{numbers.share_low:.0%} to {numbers.share_high:.0%}); {reached}"
+        f"{side} {what.shown(what.bound)}{interval if numbers.over else ''}; {reached}"
         f"{_beside_blind(numbers, what)}.{_bounded(numbers)}"
     )
 

@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from fedpriv.simulations.cards import Card
 
 
+WIDE = 56  # characters of a cell that has sentences; a pipe would show it as one long line
+
+
+def told(word: str, width: int = WIDE) -> Column:
+    """A column of words, which wraps also where nobody reads on a screen."""
+    return Column(word, max_width=width, overflow="fold")
+
+
 def names_of(names: Iterable[str]) -> Column:
     """A column in which no name is wrapped or cut, however narrow the screen is."""
     return Column("name", no_wrap=True, min_width=max(map(len, names), default=4))
@@ -23,7 +31,7 @@ def scenarios() -> None:
     """The scenarios that ship with fedpriv."""
     from fedpriv.scenario import builtin, tables_of
 
-    table = Table(names_of(builtin()), "what it is", "paper", "profiles")
+    table = Table(names_of(builtin()), told("what it is"), told("paper", 24), "profiles")
     for name in builtin():
         tables = tables_of(name)
         table.add_row(
@@ -69,7 +77,8 @@ def listing(
     filled = [
         place for place in range(len(besides)) if any(cells[place] for cells in said.values())
     ]
-    table = Table(names_of(rows), "what it is", *(spaced(besides[place]) for place in filled))
+    others = (told(spaced(besides[place]), 24) for place in filled)
+    table = Table(names_of(rows), told("what it is"), *others)
     for own, row in rows.items():
         table.add_row(own, row.summary, *(said[own][place] for place in filled))
     out.print(table)
@@ -91,7 +100,8 @@ def print_card(card: "Card") -> None:
     if not card.options:
         out.print("It takes no options.")
         return
-    table = Table(names_of([one.name for one in card.options]), "default", "type", "what it means")
+    names = names_of([one.name for one in card.options])
+    table = Table(names, told("default", 24), told("type", 24), told("what it means"))
     for one in card.options:
         meaning = f"{one.meaning} ({one.unit})" if one.unit else one.meaning
         table.add_row(*(Text(cell) for cell in (one.name, one.shown_default, one.type, meaning)))

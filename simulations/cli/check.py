@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from fedpriv.simulations.cli.options import AsJson, Profile, Settings
-from fedpriv.simulations.cli.terminal import out
+from fedpriv.simulations.cli.terminal import err, out
 
 
 def check(
@@ -17,6 +17,8 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Look for mistakes in a scenario, and estimate what it takes; trains nothing."""
+    if not as_json:  # before the imports, which take seconds
+        err.print(f"looking at {scenario} …", highlight=False, markup=False)
     from fedpriv.errors import BadScenario
     from fedpriv.scenario import read
     from fedpriv.simulations.checks import problems

@@ -1,5 +1,6 @@
 """How commands that attack end: tables, where things are, and an exit code."""
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -8,29 +9,44 @@ from rich.console import Console
 
 from fedpriv.errors import Interrupted, Undecided
 from fedpriv.metrics.gates import Gate
-from fedpriv.simulations.cli.tables import scores_table
+from fedpriv.simulations.cli.tables import scores_tables
 from fedpriv.simulations.judging.findings import LEFT_OUT
 from fedpriv.simulations.judging.gate import check
 
+LOUD = ("warning", "fatal")  # findings that change what the figures mean
+
 
 def told_on(console: Console) -> Any:
-    """A line for every attack as it goes on."""
+    """A line for every attack as it goes on, with the time left once some of it is done."""
+    began: dict[str, tuple[float, int]] = {}
 
     def tell(attack: str, done: int, total: int) -> None:
-        console.print(f"{attack}: {done} of {total} victims", highlight=False)
+        start, before = began.setdefault(attack, (time.monotonic(), done))
+        left = ""
+        if before < done < total:
+            seconds = (time.monotonic() - start) / (done - before) * (total - done)
+            left = f"  {seconds:.0f} s left"
+        console.print(f"{attack}: {done} of {total} done{left}", highlight=False)
 
     return tell
 
 
 def print_leaks(title: str, result: Mapping[str, Any], out: Console, err: Console) -> None:
-    """What leaked, which attacks broke down, and which were left out."""
-    if result.get("scores"):
-        out.print(scores_table(f"{title}: what leaked", result["scores"]))
+    """What leaked, a table for each kind of claim; which attacks broke down or were left out.
+
+    Warnings stand below the tables, since they say how the figures can be read.
+    """
+    for table in scores_tables(title, result.get("scores", [])):
+        out.print(table)
     for failure in result.get("attacks-failed", []):
         err.print(f"{failure['attack']} failed: {failure['why']}", highlight=False, markup=False)
+    drawn = any(row.get("claim") == "sample" for row in result.get("scores", []))
     for finding in result.get("findings", []):
+        said = f"{finding['cause']}: {finding['detail']}"
         if finding["severity"] == LEFT_OUT:
-            err.print(f"{finding['cause']}: {finding['detail']}", highlight=False, markup=False)
+            err.print(said, highlight=False, markup=False)
+        elif finding["severity"] in LOUD and (drawn or not finding["evidence"]):
+            err.print(f"warning: {said}", highlight=False, markup=False)  # of updates: if drawn
 
 
 def finish(

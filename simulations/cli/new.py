@@ -9,7 +9,9 @@ from fedpriv.simulations.cli.terminal import err, out
 
 
 def new(
-    file: Annotated[Path, typer.Argument(help="The file to write, such as mine.toml.")],
+    file: Annotated[
+        Path, typer.Argument(help="The file to write. mine.toml makes a scenario named mine.")
+    ],
     data: Annotated[
         str | None, typer.Option(help="The data set: a name of `fedpriv list data`.")
     ] = None,

@@ -1,6 +1,7 @@
 """`fedpriv run`: a scenario end to end."""
 
 import json
+import math
 import shlex
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,6 +21,17 @@ from fedpriv.simulations.cli.options import (
 )
 from fedpriv.simulations.cli.tables import finite
 from fedpriv.simulations.cli.terminal import err, out
+
+# The columns of summary.csv that a terminal has room for.
+SHOWN = (
+    *("run", "attack", "accuracy", "accuracy-clean", "own-accuracy"),
+    *("psnr", "psnr-blind", "mse", "mse-blind", "attribute-hit", "attribute-hit-blind"),
+)
+MEANS = (
+    "Means over the attacked samples; blind: a guess without looking. accuracy: learned from the "
+    "codes as they are shared; clean: from codes without noise. summary.csv has all columns."
+)
+SPENT = "ε: spent from the first round to this one, as the clients say; δ is the plugin's"
 
 
 def run(
@@ -94,15 +106,28 @@ def print_results(title: str, results: dict[str, Any]) -> None:
             out.print(rounds_table(name or title, result["rounds"]))
     for name, result in results["rows"].items():
         print_leaks(name or title, result, out, err)
+    if any(result.get("scores") for result in results["rows"].values()):
+        print_verdict(Path(results["folder"]))
     out.print(f"run folder: {results['folder']}", highlight=False, soft_wrap=True)
     if results["report"]:
         out.print(f"report: {results['report']}", highlight=False, soft_wrap=True)
 
 
+def print_verdict(folder: Path) -> None:
+    """The sentences at the top of the page."""
+    from fedpriv.report.page import verdict_in
+
+    found = verdict_in(folder)
+    for sentence in (f"{found.word}. {found.sentences[0]}", *found.sentences[1:]):
+        out.print(sentence, highlight=False, markup=False)
+
+
 def rounds_table(title: str, rounds: list[dict[str, Any]], most: int = 12) -> Table:
     """The rounds of a run, evenly thinned when there are many."""
-    table = Table(title=title)
-    for column in ("round", "accuracy", "loss", "clients", "failed", "KiB up", "seconds"):
+    spent = any("train-epsilon" in record for record in rounds)
+    table = Table(title=title, caption=SPENT if spent else None, caption_justify="left")
+    columns = ["round", "accuracy", "loss", "clients", "failed", "KiB up", "seconds"]
+    for column in (*columns, *(["ε so far"] if spent else [])):
         table.add_column(column, justify="right")
     step = max(1, -(-len(rounds) // most))
     shown = [r for i, r in enumerate(rounds) if (len(rounds) - 1 - i) % step == 0]
@@ -115,18 +140,16 @@ def rounds_table(title: str, rounds: list[dict[str, Any]], most: int = 12) -> Ta
             str(len(record["failed"])),
             f"{record['bytes-up'] / 1024:.0f}",
             f"{record['seconds']:.2f}",
+            *([f"{record.get('train-epsilon', math.nan):.2f}"] if spent else []),
         )
     return table
 
 
 def summary_table(title: str, rows: list[dict[str, Any]]) -> Table:
-    """What variants that share codes learned and what leaked.
-
-    The blind guesses are in summary.csv.
-    """
-    found = dict.fromkeys(key for row in rows for key in row if not key.endswith("-blind"))
-    columns = [name for name in found if name not in ("plugins", "seconds")]
-    table = Table(title=title)
+    """What variants that share codes learned and what leaked, beside a blind guess."""
+    found = {key for row in rows for key in row}
+    columns = [name for name in SHOWN if name in found]
+    table = Table(title=title, caption=MEANS, caption_justify="left")
     for name in columns:
         words = name in ("run", "attack")
         table.add_column(

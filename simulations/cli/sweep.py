@@ -1,10 +1,11 @@
 """`fedpriv sweep`: a grid of defences and attacks."""
 
 import json
+import os
 import shlex
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -12,6 +13,9 @@ from rich.table import Table
 from fedpriv.simulations.cli.options import AsJson, InsecureRay, Profile, RayAddress
 from fedpriv.simulations.cli.tables import finite
 from fedpriv.simulations.cli.terminal import err, out
+
+if TYPE_CHECKING:
+    from fedpriv.scenario import Scenario
 
 
 def sweep(
@@ -28,7 +32,11 @@ def sweep(
     insecure_ray: InsecureRay = False,
     workers: Annotated[
         int | None,
-        typer.Option(help="Cells at a time; 1 works without Ray. Default: the cores.", min=1),
+        typer.Option(
+            help="Cells at a time; 1 works without Ray. Default: the cores, or 1 where Ray's start "
+            "would take longer than it saves.",
+            min=1,
+        ),
     ] = None,
     fail_if: Annotated[
         list[str] | None,
@@ -44,9 +52,11 @@ def sweep(
     from fedpriv.runfolder import new_folder
     from fedpriv.scenario import read
     from fedpriv.simulations.cli.ending import given, kept
+    from fedpriv.simulations.judging.askable import of_model
     from fedpriv.simulations.stopping import stoppable
     from fedpriv.simulations.sweep.ending import check_defended
     from fedpriv.simulations.sweep.sweep import sweep as swept
+    from fedpriv.simulations.sweep.tables import notes
     from fedpriv.sweepfolder import SweepFolder
 
     if resume and folder is None:
@@ -54,12 +64,18 @@ def sweep(
     chosen = read(scenario, settings or [], profile)
     place = folder or new_folder(chosen.name).path
     gates = gates_of(chosen.gate, fail_if or [])
-    started, first = time.monotonic(), []
+    if workers is None and ray_address is None and not ray_pays(chosen):
+        workers = 1
+    began: list[tuple[float, int]] = []  # when the first cell was begun, and what was there
 
     def tell(done: int, total: int, name: str) -> None:
-        first.append(done)
-        fresh = done - first[0] + 1
-        left = (time.monotonic() - started) / fresh * (total - done)
+        if not began:
+            began.append((time.monotonic(), done))
+            if done:
+                err.print(f"{done} of {total} cells are {name}", highlight=False)
+            return
+        since, before = began[0]
+        left = (time.monotonic() - since) / max(1, done - before) * (total - done)
         err.print(f"{done}/{total} cells  {left:.0f} s left  {name}", highlight=False)
 
     with stoppable() as progress:
@@ -80,8 +96,15 @@ def sweep(
         typer.echo(json.dumps(finite(results)))
     else:
         out.print(cap_table(chosen.name, results["cap"]))
+        for note in notes(results["cap"]):
+            out.print(note, highlight=False, markup=False)
         out.print(f"sweep folder: {place}", highlight=False, soft_wrap=True)
         out.print(f"report: {results['report']}", highlight=False, soft_wrap=True)
+    best = max((row["accuracy"] for row in results["rows"] if "accuracy" in row), default=None)
+    for finding in [] if best is None else of_model(chosen, best):
+        if finding["severity"] == "warning":
+            said = f"warning: {finding['cause']}: no setting learned more. {finding['detail']}"
+            err.print(said, highlight=False, markup=False)
     for row in () if partial else failed:
         name = f"{row['defence']} {row['value']}, {row['attack']}"
         err.print(f"{name}: {row['error']}", highlight=False, markup=False)
@@ -91,6 +114,27 @@ def sweep(
     again = shlex.join(["fedpriv", "sweep", *named, "--resume", "--out", str(place)])
     with kept(partial, again):
         check_defended(gates, results["scores"], results["rows"])
+
+
+def ray_pays(scenario: "Scenario") -> bool:
+    """Whether several workers save more than Ray's start takes; says why not."""
+    from fedpriv.simulations.federation.ray_start import start_seconds
+    from fedpriv.simulations.forecast import forecast
+
+    cores = os.cpu_count() or 1
+    expected = forecast(scenario)
+    if expected.training_minutes is None or expected.attack_minutes is None:
+        return cores > 1
+    seconds = 60 * (expected.training_minutes + expected.attack_minutes)
+    start, known = start_seconds()
+    if seconds * (1 - 1 / cores) > start:
+        return True
+    err.print(
+        f"one worker: about {seconds:.0f} s of work would not pay for Ray's start (about "
+        f"{start:.0f} s, {known})",
+        highlight=False,
+    )
+    return False
 
 
 def cap_table(title: str, rows: list[dict[str, Any]]) -> Table:

@@ -34,7 +34,7 @@ def described(record: Record) -> str:
     text = f"accuracy {record['accuracy']:.1%}  loss {record['loss']:.3f}"
     text += f"  clients {record['clients']}/{record['asked']}"
     if "train-epsilon" in record:
-        text += f"  ε {record['train-epsilon']:.2f} as clients claim"
+        text += f"  ε {record['train-epsilon']:.2f} so far"
     return text
 
 

@@ -59,5 +59,5 @@ def start_seconds(estimate: Callable[[], float] = import_seconds) -> tuple[float
     """What a start costs here, and how that is known."""
     known = remembered()
     if known:
-        return statistics.median(known), f"as its last {len(known)} starts here took"
+        return statistics.median(known), f"as its last {len(known)} starts on this machine took"
     return IMPORTS * estimate(), "estimated from the imports of one process"

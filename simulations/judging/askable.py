@@ -39,8 +39,9 @@ def of_counts(members: int, others: int) -> list[Finding]:
         if others < 1 / rate:
             detail = (
                 f"{members} members and {others} held-out samples: a false-positive rate of "
-                f"{rate:.1%} needs {round(1 / rate)} held-out samples. Raise inference.candidates "
-                "and data.reserve."
+                f"{rate:.1%} needs {round(1 / rate)} held-out samples. Train more "
+                "(training.local-steps, federation.rounds), or raise inference.candidates and "
+                "data.reserve."
             )
             return [finding("few candidates", severity, detail)]
     return []

@@ -37,6 +37,7 @@ from fedpriv.tables import Row, rows_in
 log = logging.getLogger(__name__)
 Tell = Callable[[int, int, str], None]  # cells done, cells in all, the last one
 LOOK, GRACE = 0.5, 20.0  # seconds between two looks, and those that work under way has to end
+THERE = "there already"  # what is told at the start, of cells that are not done again
 NOT_DONE = "not done yet"  # the error of a cell that has no result
 
 
@@ -153,22 +154,35 @@ def conclusion(plan: Plan, folder: SweepFolder) -> dict[str, Any]:
 def one_by_one(plan: Plan, folder: SweepFolder, tell: Tell, told: Told) -> None:
     """All trainings and attacks that the folder lacks, in this process."""
     options = sweep_of(plan.scenario)
-    total, done = len(plan.trainings) + len(plan.cells), 0
+    total, done = len(plan.trainings) + len(plan.cells), there(plan, folder)
+    tell(done, total, THERE)
 
-    def do(names: Sequence[str], work: Callable[..., Any], *given: Any) -> None:
+    def do(names: Sequence[str], label: str, work: Callable[..., Any], *given: Any) -> None:
         nonlocal done
-        if told(done / total, math.nan) and not all(complete(folder.cell(one)) for one in names):
+        if all(complete(folder.cell(one)) for one in names):
+            return
+        before = sum(complete(folder.cell(one)) for one in names)
+        if told(done / total, math.nan):
             guarded(folder, names, work, *given, progress=told.within(done / total, done / total))
-        done += len(names)
-        tell(done, total, names[0])
+        if all(complete(folder.cell(one)) for one in names) or not told.stopped:
+            done += len(names) - before
+            tell(done, total, label)
 
     for setting in plan.trainings:
         start = start_of(setting.scenario, options)
-        do([setting.name], train, folder.training(setting.name), setting.scenario, start)
+        do(
+            [setting.name],
+            setting.name,
+            train,
+            folder.training(setting.name),
+            setting.scenario,
+            start,
+        )
     for cells in plan.groups:
         first = cells[0]
         do(
             [cell.name for cell in cells],
+            label_of(cells),
             attacked,
             folder.victims(first.group),
             exposed_scenario(first.setting, options, first.batch),
@@ -195,7 +209,8 @@ def carry_out(
     """
     going_on = UntilFile(folder.stop_file)
     options = sweep_of(plan.scenario)
-    total, done = len(plan.trainings) + len(plan.cells), 0
+    total, done = len(plan.trainings) + len(plan.cells), there(plan, folder)
+    tell(done, total, THERE)
 
     def finished(name: str, count: int = 1) -> None:
         nonlocal done
@@ -211,7 +226,6 @@ def carry_out(
         trained: dict[str, Any] = {}
         for setting in plan.trainings:
             if complete(folder.cell(setting.name)):
-                finished(setting.name)
                 continue
             place = folder.training(setting.name)
             start = start_of(setting.scenario, options)
@@ -222,8 +236,8 @@ def carry_out(
             trained[setting.name] = reference
         for cells in plan.groups:
             first = cells[0]
-            if all(complete(folder.cell(cell.name)) for cell in cells):
-                finished(first.name, len(cells))
+            lacking = [cell for cell in cells if not complete(folder.cell(cell.name))]
+            if not lacking:
                 continue
             source = plan.source[first.setting.name]
             reference = task.remote(
@@ -239,7 +253,7 @@ def carry_out(
                 plan.metrics,
                 going_on,
             )
-            running[reference] = (first.name, len(cells))
+            running[reference] = (label_of(cells), len(lacking))
         ends = math.inf
         while running and time.monotonic() < ends:
             ready, _ = ray.wait(list(running), num_returns=1, timeout=LOOK)
@@ -253,7 +267,8 @@ def carry_out(
                     ray.get(reference)
                 except ray.exceptions.RayError as error:
                     log.warning("%s failed: %s", name, error)
-                finished(name, count)
+                if ends == math.inf:
+                    finished(name, count)
                 write_tables(folder, rows_of(folder, plan.cells, plan.source))
         for reference in running:
             ray.cancel(reference, force=True)
@@ -264,6 +279,17 @@ def _after(waits: Any, folder: SweepFolder, names: Sequence[str], work: Any, *gi
     """As `guarded` on the device that Ray gave, once what it waits for is there."""
     take_given()
     guarded(folder, names, work, *given)
+
+
+def there(plan: Plan, folder: SweepFolder) -> int:
+    """How many trainings and cells a folder has already."""
+    names = [one.name for one in plan.trainings] + [one.name for one in plan.cells]
+    return sum(complete(folder.cell(name)) for name in names)
+
+
+def label_of(cells: Sequence[Cell]) -> str:
+    """The cells that attack one round, for people: its setting and the attacks."""
+    return f"{cells[0].group}: {', '.join(cell.attack.name for cell in cells)}"
 
 
 def complete(result: Result) -> bool:

@@ -17,7 +17,14 @@ from fedpriv.tables import Row
 
 DISTANCES = {distance.kind: distance.column for distance in distances()}
 MAIN = next(iter(DISTANCES))  # the reconstruction of samples
-STRONGEST = "strongest"  # stands for the best attack on each value of a defence
+STRONGEST = "best of these"  # stands for the best attack on each value of a defence
+MISSING = "missing"  # cells without a result behind a line
+MEANING = (
+    "CAP is accuracy times the attacker's error, averaged over the values of a defence: 0 means "
+    "that the attacker was always right. Reconstruction is about samples, membership about labels "
+    f"of the batch, tracing about whose sample it is. '{STRONGEST}' takes the best attack for each "
+    "value."
+)
 EQUAL_M = f"cap-{MAIN}-at-equal-m"
 SPREAD = "-spread"  # the standard deviation over seeds
 NUMBERS = ["accuracy", "m", *DISTANCES.values()]
@@ -49,11 +56,19 @@ def caps(rows: Sequence[Row]) -> list[Row]:
         key = named(one)
         own = [found for table in each for found in table if named(found) == key]
         one["seeds"] = len(own)
+        one[MISSING] = sum(lacks(row, one) for row in rows)
         for name in list(one) if len(own) > 1 else ():
             values = [found[name] for found in own if name in found]
             if name.startswith(("cap-", "accuracy")) and len(values) > 1:
                 one[name + SPREAD] = float(np.std(values, ddof=1))
     return whole
+
+
+def lacks(row: Row, one: Row) -> bool:
+    """Whether a cell belongs to a line of the table and has no result."""
+    belongs = row.get("attack") == one["attack"] or one["attack"] == STRONGEST
+    same = (row.get("defence"), row.get("batch")) == (one["defence"], one["batch"])
+    return belongs and same and bool(row.get("error"))
 
 
 def named(row: Row) -> tuple[object, ...]:
@@ -125,7 +140,7 @@ def crossed(table: Sequence[Row]) -> dict[str, list[list[str]]]:
     A figure of several seeds has its standard deviation behind it.
     """
     titles = {f"cap-{name}": f"CAP, {name}" for name in DISTANCES}
-    titles[EQUAL_M] = f"CAP, {MAIN}, averaged over the m that all defences cover"
+    titles[EQUAL_M] = f"CAP, {MAIN}, where all defences change updates as much (the same m)"
     columns = list(dict.fromkeys((row["attack"], row["batch"]) for row in table))
     found = {}
     for name, title in titles.items():
@@ -144,9 +159,20 @@ def crossed(table: Sequence[Row]) -> dict[str, list[list[str]]]:
 
 
 def spelled(row: Row, name: str) -> str:
-    """A figure, and its spread over seeds where it is known: `0.412 ± 0.013`."""
+    """A figure, and its spread over seeds where it is known: `0.412 ± 0.013`.
+
+    A dagger stands behind a figure of which cells are missing.
+    """
     spread = f" ± {row[name + SPREAD]:.3f}" if name + SPREAD in row else ""
-    return f"{row[name]:.3f}{spread}"
+    return f"{row[name]:.3f}{spread}{' †' if row.get(MISSING) else ''}"
+
+
+def notes(table: Sequence[Row]) -> list[str]:
+    """What a reader has to know of the figures."""
+    said = [MEANING]
+    if any(row.get(MISSING) for row in table):
+        said.append("† Cells are missing: the figure is of those that ended, and may change.")
+    return said
 
 
 def markdown(table: Sequence[Row]) -> str:
@@ -156,7 +182,7 @@ def markdown(table: Sequence[Row]) -> str:
         parts += [f"## {title} (higher is better)", ""]
         parts += [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *lines)]
         parts.append("")
-    return "\n".join(parts)
+    return "\n".join([*parts, *(f"{note}\n" for note in notes(table))])
 
 
 def latex(table: Sequence[Row]) -> str:
@@ -167,9 +193,12 @@ def latex(table: Sequence[Row]) -> str:
         parts += [f"% {title} (higher is better)", rf"\begin{{tabular}}{{{places}}}"]
         parts += [r"\hline", latex_row(head), r"\hline", *map(latex_row, lines), r"\hline"]
         parts += [r"\end{tabular}", ""]
-    return "\n".join(parts)
+    return "\n".join([*parts, *(f"% {note}" for note in notes(table)), ""])
 
 
 def latex_row(cells: Sequence[str]) -> str:
-    escaped = (re.sub(r"([_%&#$])", r"\\\1", cell).replace("±", r"$\pm$") for cell in cells)
+    escaped = (
+        re.sub(r"([_%&#$])", r"\\\1", cell).replace("±", r"$\pm$").replace("†", r"$\dagger$")
+        for cell in cells
+    )
     return " & ".join(escaped) + r" \\"

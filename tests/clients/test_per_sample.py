@@ -1,5 +1,7 @@
 """The engine of dp: the gradients of Opacus, and no model that it does not know."""
 
+import gc
+
 import pytest
 import torch
 from opacus.grad_sample import GradSampleModule
@@ -9,6 +11,8 @@ from torch.nn import functional
 from fedpriv.clients.protection import each, per_sample
 from fedpriv.clients.protection.fastest import fastest
 from fedpriv.clients.protection.per_sample import PerSample, knows
+from fedpriv.clients.protection.private_steps import Steps, private
+from fedpriv.clients.protection.secret import SeededForSimulation
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
 BOUND = 0.5
@@ -106,6 +110,32 @@ def test_the_clipped_sums_are_those_of_opacus(name, kept, monkeypatch):
     for key, wanted in opacus_sums(model, x, y).items():
         torch.testing.assert_close(own.pop(key), wanted, rtol=1e-4, atol=1e-6)
     assert not any(left.any() for left in own.values())  # of layers that nothing depends on
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [*((name, "explicit") for name in MODELS), ("channels", "hooks"), ("channels", "ghost")],
+)
+def test_a_step_leaves_no_tensor_behind(name, mode):
+    """A client would take more memory with every step, until there is none."""
+    model, x, y = built(name)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    draws = SeededForSimulation(3).fresh("dp", "noise")
+    plain = Steps(model, functional.cross_entropy, optimiser)
+    made = private(plain, draws, mode, 1.0, BOUND, len(x))
+
+    def alive() -> int:
+        made.optimiser.zero_grad()
+        loss = made.loss(made.model(x), y)
+        loss.backward()
+        made.optimiser.step()
+        made.optimiser.zero_grad()
+        del loss
+        gc.collect()
+        return sum(isinstance(one, torch.Tensor) for one in gc.get_objects())
+
+    alive(), alive()
+    assert alive() == alive()
 
 
 def test_a_batch_without_a_sample_is_a_sum_of_zeros():

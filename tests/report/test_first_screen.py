@@ -64,7 +64,7 @@ def test_a_threshold_from_few_outsiders_is_not_exact(make_run, hits, light):
 def test_a_card_names_the_run_where_there_are_several(make_run):
     quiet = make_run("quiet", psnr=12.0, federation={"rounds": 5})
     runs = read_material([make_run("loud").path, quiet.path]).runs
-    first = first_of_runs(runs, measure("psnr"), leaks=True)
+    first = first_of_runs(runs, measure("psnr"), "red")
     assert [kind.figures for kind in first.kinds] == ["loud: 3 of 3 above 20.0 dB"]
     assert "loud" in first.picture.caption
     assert attackers(runs)[0] == "sample: curious server, dlg of loud (3 samples)"

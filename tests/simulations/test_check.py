@@ -118,6 +118,74 @@ def test_a_forecast_counts_victims_and_steps():
     assert few.disk_gb > 0 == none.disk_gb and few.device.startswith("cpu")
 
 
+def attacked(**federation):
+    """Minutes of attacks by what they are."""
+
+    def minutes(*attacks):
+        tables = {**SMALL, "federation": {**SMALL["federation"], **federation}}
+        tables |= {"inference": {"candidates": 16}, "training": {"batch-size": 16}}
+        made = from_tables(tables | {"attacks": list(attacks)})
+        return forecast(made).attack_minutes
+
+    return minutes
+
+
+def test_a_forecast_counts_shadow_federations(monkeypatch):
+    monkeypatch.setattr("fedpriv.simulations.forecast.step_seconds", lambda scenario: 60.0)
+    minutes = attacked(rounds=4)  # one minute a step: minutes are steps
+    alone = minutes({"name": "member-loss"})
+    scored = 6.0 * 16 / 32  # candidates, of which 32 are scored at a time
+    assert alone == pytest.approx(4 * scored)
+    trained = 3 * 2  # three clients with 21 samples each, in batches of 16
+    shadow = 4 * (trained + scored)
+    four, twenty = ({"name": "lira", "count": count} for count in (4, 20))
+    assert minutes(four) == pytest.approx(alone + 4 * shadow)
+    assert minutes(twenty) == pytest.approx(alone + 20 * shadow)
+    long = forecast(from_tables(SMALL | {"attacks": [{"name": "member-loss"}, twenty]})).lines
+    assert "to shorten the attacks, lower attacks.count (shadow federations)" in long
+    assert minutes(twenty, {"name": "rmia", "count": 20}) == minutes(twenty)  # the same shadows
+    assert minutes(twenty, four) == pytest.approx(alone + 24 * shadow)
+    assert minutes({**four, "rounds": "last"}) == pytest.approx(minutes(four) / 4)
+
+
+def test_few_members_are_said_before_any_training():
+    few = forecast(from_tables(SMALL | {"attacks": [{"name": "member-loss"}]}))
+    assert "warning: few candidates: 8 members" in "\n".join(few.lines)  # of 16 test samples
+    assert forecast(from_tables(SMALL | {"attacks": [{"name": "linear"}]})).doubts == ()
+
+
+def test_a_forecast_counts_shadow_clients(monkeypatch):
+    monkeypatch.setattr("fedpriv.simulations.forecast.step_seconds", lambda scenario: 60.0)
+    found = attacked(rounds=4)({"name": "class-shares", "clients": 50, "refinements": 1})
+    assert found == pytest.approx(2 * (50 + 3) * 2)  # two rounds, two steps a client
+
+
+def test_a_forecast_of_a_sweep_counts_all_of_it(monkeypatch):
+    monkeypatch.setattr("fedpriv.simulations.forecast.step_seconds", lambda scenario: 60.0)
+    one = from_tables(SMALL)
+    tables = {
+        "sweep": {"attacks": ["quick"], "seeds": [0, 1], "victims": 2, "batch-sizes": [1, 4]},
+        "defences": [
+            {"name": "none"},
+            {
+                "name": "pruned",
+                "plugins": [{"name": "pruning"}],
+                "vary": "pruning.fraction",
+                "values": [0.1, 0.3],
+                "informed": ["pruning-aware"],
+            },
+        ],
+    }
+    tables["sweep"]["options"] = {"quick": {"steps": 10}, "pruning-aware": {"steps": 20}}
+    grid = forecast(from_tables(SMALL | tables))
+    assert grid.training_minutes > 3 * forecast(one).training_minutes  # six of them
+    searched = 2 * 4.0  # victims, and gradients of gradients
+    assert grid.attack_minutes == pytest.approx(2 * 2 * searched * (3 * 10 + 2 * 20))
+    said = "\n".join(grid.lines)
+    assert "sweep: 6 trainings and 20 attacks" in said
+    assert "most of it for pruning-aware" in said and "lower sweep.victims (updates)" in said
+
+
 def test_new_writes_a_scenario_that_passes(fedpriv_command, tmp_path):
     path = tmp_path / "mine.toml"
     flags = ["--clients", "3", "--plugin", "dp:epsilon=8", "--attack", "quick", "--attack", "idlg"]

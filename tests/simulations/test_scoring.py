@@ -351,7 +351,7 @@ def test_cap_is_the_mean_of_accuracy_times_distance(tmp_path):
     found = {row["attack"]: row for row in caps(table)}
     assert found["dlg"]["cap-reconstruction"] == pytest.approx((0.6 + 0.2) / 2)
     assert found["spn-aware"]["cap-reconstruction"] == pytest.approx((0.12 + 0.28) / 2)
-    assert found["strongest"]["cap-reconstruction"] == pytest.approx((0.12 + 0.2) / 2)
+    assert found["best of these"]["cap-reconstruction"] == pytest.approx((0.12 + 0.2) / 2)
     assert found["dlg"]["cap-tracing"] == pytest.approx(0.125)
     assert "| spn | 0.400 | 0.200 | 0.160 |" in markdown(caps(table))
     write_tables(SweepFolder(tmp_path), table)
