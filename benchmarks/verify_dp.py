@@ -34,6 +34,7 @@ from dp_enemy import ENEMY
 from dp_fresh import FRESH
 from dp_held_out import HELD_OUT
 from dp_seeded import FAULTS, Fault
+from dp_sly import SLY
 from dp_sound import SOUND
 
 OUT = Path(__file__).parents[1] / "docs" / "measured" / "verify-dp.csv"
@@ -126,6 +127,7 @@ def works(runs: int) -> Iterator[Work]:
         ("fresh", FRESH),
         ("after", AFTER),
         ("enemy", ENEMY),
+        ("sly", SLY),
     ):
         for fault in faults:
             yield f"{kind} fault", fault.name, 2026, partial(refuted, fault, 20_000)

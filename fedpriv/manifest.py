@@ -190,7 +190,9 @@ def _sum(path: Path) -> dict[str, str]:
 
 
 def _rows(data: bytes) -> Any:
-    return [_without_times(row) for row in csv.DictReader(io.StringIO(data.decode("utf-8")))]
+    """The rows of a table; cells beyond its header are kept under a name that sorts like others."""
+    rows = csv.DictReader(io.StringIO(data.decode("utf-8")), restkey="")
+    return [_without_times(row) for row in rows]
 
 
 def _tables(data: bytes) -> Any:

@@ -151,7 +151,7 @@ class SecureGrid(Through):
         masks_in(SecAggPlusWorkflow.unmask_stage)
         workflow = SecAggPlusWorkflow(
             num_shares=1.0,
-            reconstruction_threshold=0.51,
+            reconstruction_threshold=max(2, clients // 2 + 1),  # clients refuse half of them
             max_weight=self.heaviest,
             clipping_range=CLIP,
             quantization_range=precision(clients),

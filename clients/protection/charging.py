@@ -47,6 +47,8 @@ def charged(message: Message, context: Context, call_next: CallNext) -> Message:
             book.admit_release(
                 context.run_id, kind, server_round, terms.releases_per_round, terms.rounds_per_day
             )
+            if PRODUCTS[kind]:
+                book.count_bare(data, accounted(scenario))
         if kind == CODES:
             book.admit_encoder(data, digest(received(message)), terms.encoders)
     try:

@@ -45,6 +45,7 @@ class Book:
     encoders: dict[str, list[str]] = field(default_factory=dict)  # their digests, by data set
     releases: dict[str, list[float]] = field(default_factory=dict)  # last round, how often, when
     days: dict[str, list[float]] = field(default_factory=dict)  # by kind: when, in the last day
+    bare: dict[str, int] = field(default_factory=dict)  # answers that no ε counts, by data set
 
     def admit_division(self, data: str, division: str, most: int) -> None:
         """Refused for one way more of dividing the data than `most`."""
@@ -85,6 +86,18 @@ class Book:
         self.days[kind] = [*recent, now]
         self.releases = {k: v for k, v in self.releases.items() if now - v[2] < MONTH}
         self.releases[key] = [server_round, count + 1, now]
+
+    def count_bare(self, data: str, counted: bool) -> None:
+        """Count an answer that no ε counts; tell the owner of an ε that others came before."""
+        if not counted:
+            self.bare[data] = self.bare.get(data, 0) + 1
+        elif self.bare.get(data):
+            log.warning(
+                "ε counts from the first answer under dp on: %d answer(s) about '%s' left before "
+                "without it, and are in no ε",
+                self.bare[data],
+                data,
+            )
 
 
 def noted(table: dict[str, list[str]], data: str, entry: str, most: int) -> bool:

@@ -5,9 +5,11 @@ which need not know of sums. It masks the update and not the weights: updates ar
 less when they are rounded to integers.
 
 The protocol hides an update from a server that follows it. This refuses the questions by which a
-server that does not could unmask one client: a threshold that fewer than half reach, both shares
-of one peer, and one peer's mask several times (2^k times the same mask leaves k bits bare). A
-server that invents its own peers is not held back by this protocol.
+server that does not could unmask one client: a threshold that half of them reach, both shares of
+one peer, and one peer's mask several times (2^k times the same mask leaves k bits bare). With a
+threshold of half, a server would tell one half that a client is alive, and the other half that it
+is dead, and have both of its secrets. A server that invents its own peers is not held back by this
+protocol.
 
 Masks come from a stream cipher (`fedpriv.masks`). Numbers are rounded up or down by chance, with
 draws that are fresh for every message.
@@ -63,10 +65,10 @@ def check_stage(message: Message) -> None:
     stage = asked.get(words.Key.STAGE)
     if stage == words.Stage.SETUP:
         shares, least = asked.get(words.Key.SHARE_NUMBER), asked.get(words.Key.THRESHOLD)
-        if type(shares) is not int or type(least) is not int or least < max(2, shares / 2):
+        if type(shares) is not int or type(least) is not int or least < max(2, shares // 2 + 1):
             raise Refused(
                 f"secure aggregation: a threshold of {least!r} of {shares!r} shares is too low; it "
-                "must be at least 2 and half of them."
+                "must be at least 2 and more than half of them."
             )
         check_range(asked.get(words.Key.MOD_RANGE))
     if stage == words.Stage.COLLECT_MASKED_VECTORS:

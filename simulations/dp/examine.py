@@ -23,7 +23,7 @@ from fedpriv.simulations.dp.bounds import (
 from fedpriv.simulations.dp.bounds import counted as counted_bound
 from fedpriv.simulations.dp.findings import GAUSSIAN, NOTHING, Bound, Claim, Examination, Finding
 from fedpriv.simulations.dp.noiseless import exact_parts, repeats, sizes
-from fedpriv.simulations.dp.releases import DIFFERENCE, FAILURES, Mechanism, Rows, drawn
+from fedpriv.simulations.dp.releases import FAILURES, Mechanism, Rows, drawn, is_number
 from fedpriv.simulations.dp.scores import ROUNDING, Rule, best_counted, best_gaussian, candidates
 from fedpriv.simulations.dp.worlds import (
     FEW,
@@ -184,7 +184,8 @@ def recommended(game: Game, quiet: Rows, loud: Rows, claim: Claim) -> Chosen:
         a, b = score.of(quiet.values[half:]), score.of(loud.values[half:])
         # Pilot draws rank; a loose level keeps the ranking from being all zeros.
         counting.append(best_counted(score, a, b, 0.1, claim.delta))
-        fits = entries is None and (len(a) < ENOUGH or why_not_gaussian(b, a) is None)
+        fits = score.smooth and entries is None
+        fits = fits and (len(a) < ENOUGH or why_not_gaussian(b, a) is None)
         shift = moment_shift(b, a, 0.1) if fits else 0.0
         gaussian.append((shift, best_gaussian(score, a, b, 0.1)[1]))
     first = max(counting, key=lambda pair: pair[0])
@@ -195,7 +196,7 @@ def recommended(game: Game, quiet: Rows, loud: Rows, claim: Claim) -> Chosen:
 
 def why_no_gaussian_entries(rows: Rows) -> str | None:
     """Why the noise of single entries cannot be Gaussian; a sum of many entries always looks so."""
-    plain = [part for name, part in rows.fields.items() if not name.startswith(DIFFERENCE)]
+    plain = [part for name, part in rows.fields.items() if is_number(name)]
     values = np.concatenate([rows.values[:, part] for part in plain], axis=1)
     spread = values.std(0)
     noisy = spread > ROUNDING * np.abs(values).max(0)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import f as fisher
 
 from fedpriv.simulations.dp.findings import FALSE_REFUTATION, Finding
-from fedpriv.simulations.dp.releases import BAD, DIFFERENCE, Rows
+from fedpriv.simulations.dp.releases import BAD, BESIDE, DIFFERENCE, Rows
 from fedpriv.simulations.dp.worlds import Game
 
 ROUNDING = 1e-6  # differences of float32 numbers that had the same noise
@@ -34,6 +34,8 @@ def exact_parts(game: Game, quiet: Rows, loud: Rows) -> Iterator[Finding]:
     for name in dict.fromkeys(quiet.column(int(i)) for i in np.flatnonzero(exact)):
         if name == BAD:
             cause = "entries are missing or not finite in one world only"
+        elif name.rpartition(": ")[2] in BESIDE:
+            cause = f"the {name.rpartition(': ')[2]}: not the same in both worlds"
         elif name.startswith(DIFFERENCE):
             cause = f"noise repeats over rounds in '{name.partition(': ')[2]}'"
         elif _silent(game, name) and np.abs(a[:, quiet.fields[name]]).max() > 0:

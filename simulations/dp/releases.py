@@ -14,6 +14,8 @@ Release = Mapping[str, Any]  # arrays and figures by name
 Session = Callable[[World, int], Release]  # a world and the number of the round in
 DIFFERENCE = "difference of rounds: "
 BAD = "entries that are missing or not finite"
+FORM, ODD_BITS = "form of the message", "signs of zeros and bits of NaN"
+BESIDE = (FORM, ODD_BITS)  # what a release shows beside its numbers, as numbers
 FAILURES = FOREIGN  # somebody else's mechanism may raise anything
 
 
@@ -57,6 +59,23 @@ def number(value: Any) -> np.ndarray:
     if isinstance(value, str | bytes):
         value = crc32(value.encode() if isinstance(value, str) else value)
     return np.asarray(value, dtype=np.float64).ravel()
+
+
+def is_number(field: str) -> bool:
+    """Whether a field holds numbers of the release itself, of one round."""
+    return not field.startswith(DIFFERENCE) and field.rpartition(": ")[2] not in BESIDE
+
+
+def beside(release: Release) -> dict[str, np.ndarray]:
+    """What numbers alone do not show: order of names, types and shapes, −0 and the bits of NaN."""
+    arrays = {name: np.asarray(value) for name, value in release.items()}
+    form = repr([(k, v.dtype.str, v.shape, v.flags.f_contiguous) for k, v in arrays.items()])
+    odd = 0
+    for value in arrays.values():
+        if value.dtype.kind == "f":
+            strange = np.isnan(value) | ((value == 0) & np.signbit(value))
+            odd = crc32(np.flatnonzero(strange).tobytes() + value[strange].tobytes(), odd)
+    return {FORM: number(form), ODD_BITS: np.asarray([odd], np.float64)}
 
 
 def drawn(
@@ -115,9 +134,10 @@ def one_by_one(
             session = mechanism.session()
             for turn, world in enumerate(worlds):
                 prefix = prefix_of(turn, worlds)
-                for name, value in session(world, rounds[turn]).items():
-                    if name not in public:
-                        found[prefix + name] = number(value)
+                release = session(world, rounds[turn])
+                seen = {name: value for name, value in release.items() if name not in public}
+                for name, value in (seen | beside(seen)).items():
+                    found[prefix + name] = number(value)
         except FAILURES as error:
             first, failed = first or error, failed + 1
         releases.append(found)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import betainccinv, ndtri
 
 from fedpriv.simulations.dp.bounds import Errors, Scores
-from fedpriv.simulations.dp.releases import Rows
+from fedpriv.simulations.dp.releases import Rows, is_number
 from fedpriv.simulations.dp.worlds import Update
 
 THRESHOLDS = 200
@@ -19,6 +19,8 @@ SEEN = 4.0  # standard errors from which a column's difference is believed
 ROUNDING = 1e-7  # of a column's largest value: what varies less is taken for rounding
 FARTHEST = 1e6  # standard deviations: a column may have none in one of the worlds
 RIDGE = 1e-9  # of the variance of a column, where columns vary together
+HIDDEN_BIT = 0.4  # difference of how often a last bit is set from which somebody set it
+PER_COLUMN = 5  # draws for each column from which it is learned how columns vary together
 
 
 @dataclass(frozen=True)
@@ -27,11 +29,12 @@ class Score:
 
     name: str
     of: Callable[[np.ndarray], Scores]  # (n, D) -> (n,)
+    smooth: bool = True  # of sums of entries, so that Gaussian noise leaves it Gaussian
 
 
 def candidates(quiet: Rows, loud: Rows, canary: Update) -> Iterator[Score]:
-    """Ways to look at a release: along the canary, along what differed, by its size and by values
-    that come again.
+    """Ways to look at a release: along the canary, along what differed, by its size, by how entries
+    vary together, by values that come again and by the last bits of numbers.
     """
     a, b = quiet.values, loud.values
     known = _known(quiet, loud, canary)
@@ -65,9 +68,12 @@ def candidates(quiet: Rows, loud: Rows, canary: Update) -> Iterator[Score]:
 
         yield Score("by its largest entry", largest)
     yield _along("along what differs, noise taken together", _fisher(a, b), a, b)
-    again = _values_again(a, b)
-    if again is not None:
-        yield again
+    own = np.zeros(a.shape[1], bool)
+    for name, part in quiet.fields.items():
+        own[part] = is_number(name)
+    for found in (_together(a, b, noisy & own), _values_again(a, b), _last_bits(a, b, own)):
+        if found is not None:
+            yield found
 
 
 def _fisher(quiet: np.ndarray, loud: np.ndarray) -> np.ndarray:
@@ -80,6 +86,60 @@ def _fisher(quiet: np.ndarray, loud: np.ndarray) -> np.ndarray:
     together = pooled.T @ pooled / len(pooled) + RIDGE * np.eye(pooled.shape[1])
     weights: np.ndarray = np.linalg.solve(together, (loud.mean(0) - quiet.mean(0)) / scale) / scale
     return weights
+
+
+def _together(quiet: np.ndarray, loud: np.ndarray, columns: np.ndarray) -> Score | None:
+    """The logarithm of how much likelier a release is with the canary, if both are Gaussian.
+
+    It finds noise that is shared between entries in one world only, where no mean differs.
+    """
+    if not columns.any() or len(quiet) < PER_COLUMN * columns.sum():
+        return None
+    sides = [side[:, columns] for side in (quiet, loud)]
+    centre, scale = sides[0].mean(0), np.sqrt((sides[0].var(0) + sides[1].var(0)) / 2)
+    means, inverses = [], []
+    for side in sides:
+        away = (side - centre) / scale
+        means.append(away.mean(0))
+        spread = np.cov(away, rowvar=False).reshape(len(scale), -1) + RIDGE * np.eye(len(scale))
+        inverses.append(np.linalg.inv(spread))
+
+    def likelier(values: np.ndarray) -> Scores:
+        away = np.clip((values[:, columns] - centre) / scale, -FARTHEST, FARTHEST)
+        without, with_it = (
+            (((away - mean) @ inverse) * (away - mean)).sum(1)
+            for mean, inverse in zip(means, inverses, strict=True)
+        )
+        found: Scores = without - with_it
+        return found
+
+    return Score("by how entries vary together", likelier)
+
+
+def _last_bits(quiet: np.ndarray, loud: np.ndarray, columns: np.ndarray) -> Score | None:
+    """The logarithm of how much likelier the last bits are with the canary, where they were set.
+
+    Sums of floating-point numbers have last bits that follow the values a little (Mironov 2012).
+    That is not looked for: a claim is about real numbers, and no noise of a plain generator would
+    hold it.
+    """
+    single = np.all([(side == side.astype(np.float32)).all(0) for side in (quiet, loud)], axis=0)
+
+    def bits(values: np.ndarray) -> np.ndarray:
+        whole = values.astype(np.float32).view(np.uint32) & 1
+        return np.where(single, whole, np.ascontiguousarray(values).view(np.uint64) & 1)
+
+    without, with_it = ((bits(side).sum(0) + 0.5) / (len(side) + 1) for side in (quiet, loud))
+    telling = columns & (np.abs(with_it - without) > HIDDEN_BIT)
+    if not telling.any():
+        return None
+    one, zero = np.log(with_it / without), np.log((1 - with_it) / (1 - without))
+
+    def likelier(values: np.ndarray) -> Scores:
+        found: Scores = np.where(bits(values), one, zero)[:, telling].sum(1)
+        return found
+
+    return Score("by the last bits of numbers", likelier, smooth=False)
 
 
 def _values_again(quiet: np.ndarray, loud: np.ndarray) -> Score | None:
@@ -108,7 +168,7 @@ def _values_again(quiet: np.ndarray, loud: np.ndarray) -> Score | None:
             total += np.where(seen[at] == values[:, column], worth[at], 0.0)
         return total
 
-    return Score("by values that come again", again_in)
+    return Score("by values that come again", again_in, smooth=False)
 
 
 def _known(quiet: Rows, loud: Rows, canary: Update) -> np.ndarray:

@@ -53,6 +53,12 @@ def test_a_changed_result_is_found(twice, tmp_path, name, change):
     assert found.changed == [f"{copy}: {name}"]
 
 
+def test_a_table_with_more_cells_than_columns_is_summed_too(twice, tmp_path):
+    shutil.copytree(twice[0], tmp_path / "odd")
+    (tmp_path / "odd" / "scores.csv").write_text("b,a\n1,2,3,4\n")
+    assert "scores.csv" in sums(tmp_path / "odd")
+
+
 def test_files_that_only_one_has(twice, tmp_path):
     copy = shutil.copytree(twice[1], tmp_path / "copy")
     (copy / "model.safetensors").unlink()

@@ -12,6 +12,7 @@ from fedpriv.clients.app import trained
 from fedpriv.clients.job import own_split
 from fedpriv.clients.protection.account import recalled, spent
 from fedpriv.clients.protection.terms import PRODUCTS
+from fedpriv.flower import recorddict_to_proto
 from fedpriv.scenario import from_tables, merged
 from fedpriv.scenario.built import first_state
 from fedpriv.wire import Memory
@@ -70,6 +71,16 @@ def test_over_the_wire_nobody_sees_that_there_is_no_sample(tmp_path, holding):
         (found,) = reply.content.metric_records.values()
         figures.append({k: v for k, v in found.items() if k != "epsilon"})
     assert figures[0] == figures[1]
+
+
+def test_the_size_of_a_reply_is_the_same_whatever_the_samples_are(tmp_path, holding):
+    """Bytes on the wire are seen by whoever looks on, also where TLS hides what they say."""
+    client, sizes = RealClient(tmp_path, TERMS + DP.replace("2.5", "99") + "samples = 64\n"), set()
+    for run, count in enumerate((0, 1, 64, 65, 128), start=1):
+        holding(count)
+        reply = client.ask(asked_for(), 1, run=run)
+        sizes.add(recorddict_to_proto(reply.content).ByteSize())
+    assert len(sizes) == 1
 
 
 @pytest.mark.parametrize("limit", [1, 512, 513, 10**6])

@@ -14,11 +14,12 @@ ROUNDS = [
     *(None, [1], b"1"),
 ]
 FIVE = {"local-steps": 5}
+KNOWN = DP + "samples = 128\n"  # a noised count may be so low that one round spends it all
 
 
 def spent_client(tmp_path):
     """A client whose dp budget is used up, and the scenario that did it."""
-    client = RealClient(tmp_path, TERMS + DP)
+    client = RealClient(tmp_path, TERMS + KNOWN)
     scenario, done = asked_for(training=FIVE), 0
     while client.answers(scenario, done + 1):
         done += 1
@@ -108,6 +109,16 @@ def test_the_owner_limits_a_day_over_all_runs(tmp_path, monkeypatch):
 def test_a_round_after_the_last_one_is_refused(tmp_path):
     client = RealClient(tmp_path)
     assert "2 rounds" in client.why(asked_for(federation={"rounds": 2}), 3)
+
+
+def test_an_owner_is_told_what_left_before_dp_was_on(tmp_path, caplog):
+    """An ε that begins after two bare updates is no ε of all that left."""
+    client, scenario = RealClient(tmp_path), asked_for(training=FIVE)
+    assert all(client.answers(scenario, number) for number in (1, 2))
+    client.owner_says(TERMS + KNOWN)
+    assert "in no ε" not in caplog.text
+    assert client.answers(scenario, 3)
+    assert "2 answer(s)" in caplog.text and "in no ε" in caplog.text
 
 
 def test_two_runs_at_once_get_one_budget(tmp_path):

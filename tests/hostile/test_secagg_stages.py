@@ -31,30 +31,35 @@ class Cheating(SimulationGrid):
         return reply
 
 
-@pytest.fixture
-def grid(tmp_path):
-    """Three real clients whose owners want sums."""
+def clients_in(folder, scenario):
+    """Real clients whose owners want sums."""
     backend = InlineBackend()
     backend.build(lambda: app)
-    found = Cheating(backend, contexts_of(SUMS, {"scenario": SUMS.text()}))
+    found = Cheating(backend, contexts_of(scenario, {"scenario": scenario.text()}))
     found.seen = []
     for number, context in enumerate(found.contexts.values()):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        (folder / "terms.toml").write_text(TERMS + "secagg = true\n")
-        own = {"partition-id": number, "num-partitions": 3, "state-folder": str(folder)}
-        context.node_config = own
+        own = folder / str(number)
+        own.mkdir()
+        (own / "terms.toml").write_text(TERMS + "secagg = true\n")
+        count = scenario.federation.clients
+        facts = {"partition-id": number, "num-partitions": count, "state-folder": str(own)}
+        context.node_config = facts
     return found
 
 
-def sums(grid, server_round=1):
+@pytest.fixture
+def grid(tmp_path):
+    return clients_in(tmp_path, SUMS)
+
+
+def sums(grid, server_round=1, scenario=SUMS):
     """How many clients are in the sum of a round, and why others are not."""
     records = {
-        "arrays": record_of(first_state(SUMS)),
+        "arrays": record_of(first_state(scenario)),
         "config": ConfigRecord({"server-round": server_round}),
     }
     messages = [Message(RecordDict(records), node, "train") for node in grid.get_node_ids()]
-    replies = list(secured(grid, SUMS).send_and_receive(messages))
+    replies = list(secured(grid, scenario).send_and_receive(messages))
     reasons = [reply.error.reason for reply in grid.seen if reply.has_error()]
     return sum(not reply.has_error() for reply in replies), reasons
 
@@ -88,6 +93,44 @@ def test_a_threshold_that_one_share_reaches_is_refused(grid, threshold):
     grid.cheat = low
     count, reasons = sums(grid)
     assert count == 0 and all("threshold" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize("clients", [4, 6])
+def test_two_halves_are_not_told_two_stories(tmp_path, clients):
+    """One half gives shares of a victim's own mask, the other half those of its key.
+
+    Each half has as many shares as a threshold of half needs. Nobody gave both shares, and yet
+    the server has both secrets of the victim.
+    """
+    scenario = asked_for(
+        federation={"clients": clients, "rounds": 2, "secagg": True}, training={"local-steps": 1}
+    )
+    grid, asked_at_first, stories = clients_in(tmp_path, scenario), [], []
+
+    def two_stories(asked):
+        if asked[Key.STAGE] == Stage.SETUP:
+            asked_at_first.append(asked[Key.THRESHOLD])
+        if asked[Key.STAGE] == Stage.UNMASK:
+            alive = list(asked[Key.ACTIVE_NODE_ID_LIST])
+            stories.append(len(stories) >= clients // 2)  # the victim is the first to be asked
+            if stories[-1]:
+                asked[Key.ACTIVE_NODE_ID_LIST] = alive[1:]
+                asked[Key.DEAD_NODE_ID_LIST] = alive[:1]
+
+    grid.cheat = two_stories
+    sums(grid, 1, scenario)
+    least = min(asked_at_first)
+    assert len(stories) == clients and stories.count(True) < least
+    assert stories.count(False) < least
+
+    def half(asked):
+        if asked[Key.STAGE] == Stage.SETUP:
+            asked[Key.THRESHOLD] = clients // 2
+
+    grid.cheat = half
+    grid.seen.clear()
+    count, reasons = sums(grid, 2, scenario)
+    assert count == 0 and all("more than half" in reason for reason in reasons)
 
 
 def test_a_peers_mask_is_not_added_twice(grid):
