@@ -79,7 +79,8 @@ def test_the_answer_names_the_cheapest_that_holds(tmp_path):
     }
     (grid,) = read_material([sweep(tmp_path / "s", NONE | leaks)]).grids
     first, second, third = verdict_of_sweep(grid).sentences
-    assert first.startswith("Of 3 defended settings, 3 keep") and "and 2 those" in first
+    assert first.startswith("3 settings have a defence.") and "do not know it, 3 of them" in first
+    assert "tried on 3; 2 of these keep" in first
     assert "35.0 dB, came from none with the attack dlg" in second
     assert "dp 0.1 with 80.0% accuracy, 90.0% without a defence" in third
 

@@ -130,7 +130,7 @@ def test_an_interrupted_sweep_names_the_command_that_goes_on_with_it(
         return {"rows": [], "cap": [], "scores": [], "report": "", "partial": True}
 
     monkeypatch.setattr("fedpriv.simulations.sweep.sweep.sweep", interrupted)
-    given = ("--profile", "small", "--set", "sweep.victims=4")
-    code, _, err = fedpriv("sweep", "ats-table1", *given, "--out", tmp_path / "S")
+    given = ("--set", "sweep.victims=4", "--set", "seed=8")  # of a scenario that needs no files
+    code, _, err = fedpriv("sweep", "dp-epsilon", *given, "--out", tmp_path / "S")
     assert code == 130
-    assert f"fedpriv sweep ats-table1 {' '.join(given)} --resume --out {tmp_path / 'S'}" in err
+    assert f"fedpriv sweep dp-epsilon {' '.join(given)} --resume --out {tmp_path / 'S'}" in err
