@@ -45,7 +45,8 @@ COMMANDS = {
     "sweep": (GRID, ["sweep", "s.toml", "--workers", "2", "--out", "out"], ["--resume"]),
     "search": (None, ["search", "--data", "synthetic", "--model", "mlp", "--candidates", "60",
                       "--images", "16", "--epochs", "3", "--keep", "3", "--out", "out/p.json"], []),
-    "audit": (LOOKED, ["audit", "s.toml", "--minutes", "60", "--out", "out"], ["--resume"]),
+    # By units: minutes become units by the speed of the machine, which differs between two audits.
+    "audit": (LOOKED, ["audit", "s.toml", "--work", "2000000", "--out", "out"], ["--resume"]),
 }  # fmt: skip
 # What says how long something took, not what it gave. The cost of a search is its seconds, and how
 # many scores were not in its journal yet.
