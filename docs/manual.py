@@ -44,7 +44,8 @@ def index(found: Mapping[str, str]) -> str:
         title = re.search(r"^# (.*)$", text, re.M)
         assert title is not None
         said = next(p for p in text.split("\n\n")[1:] if not p.startswith(("#", "<!--", "|")))
-        rows.append((f"[{title[1]}]({name})", " ".join(said.split()).partition(". ")[0] + "."))
+        first = " ".join(said.split()).partition(". ")[0].rstrip(".")
+        rows.append((f"[{title[1]}]({name})", f"{first}."))
     head = "What every key, option, command and file means. These pages are made from the code."
     return f"# Manual\n\n{NOTE}\n\n{head}\n\n{table(('page', 'what it is'), rows)}\n"
 
