@@ -26,7 +26,7 @@ from fedpriv.simulations.audit.cells import (
 )
 from fedpriv.simulations.audit.codes import of_codes, on_codes
 from fedpriv.simulations.audit.ending import concluded
-from fedpriv.simulations.audit.stage import Means
+from fedpriv.simulations.audit.probe import Means
 from fedpriv.simulations.audit.state import Audit, Clock
 from fedpriv.simulations.audit.tasks import on_ray, one_by_one
 from fedpriv.simulations.audit.updates import of_updates

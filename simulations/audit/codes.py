@@ -13,7 +13,7 @@ from fedpriv.simulations.audit.cells import (
     Cell,
 )
 from fedpriv.simulations.audit.fairness import unproven
-from fedpriv.simulations.audit.stage import Found
+from fedpriv.simulations.audit.probe import Found
 from fedpriv.simulations.audit.state import Audit
 from fedpriv.simulations.federation.progress import PlainLines
 from fedpriv.simulations.federation.run import simulate

@@ -8,7 +8,9 @@ from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
 from fedpriv.simulations.audit.cells import Cell
 from fedpriv.simulations.audit.fairness import cells_of, unproven
-from fedpriv.simulations.audit.stage import Found, Means, exposed_cell, scores_in
+from fedpriv.simulations.audit.probe import Found, Means
+from fedpriv.simulations.audit.scored import scores_in
+from fedpriv.simulations.audit.stage import exposed_cell
 from fedpriv.simulations.audit.tasks import AttackTask
 
 

@@ -18,8 +18,9 @@ from fedpriv.simulations.audit.ladder import (
     judged_defence,
     trained,
 )
+from fedpriv.simulations.audit.probe import Found
 from fedpriv.simulations.audit.series import inferred_from, recorded
-from fedpriv.simulations.audit.stage import Found, attacked
+from fedpriv.simulations.audit.stage import attacked
 from fedpriv.simulations.audit.state import Audit
 from fedpriv.simulations.audit.work import units_of
 from fedpriv.simulations.judging.deciding import decided

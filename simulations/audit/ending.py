@@ -29,7 +29,7 @@ from fedpriv.simulations.audit.ladder import (
 )
 from fedpriv.simulations.audit.malicious import promised
 from fedpriv.simulations.audit.planted_series import of_controls
-from fedpriv.simulations.audit.stage import Found
+from fedpriv.simulations.audit.probe import Found
 from fedpriv.simulations.audit.state import Audit
 from fedpriv.simulations.dp.card import written_card
 from fedpriv.simulations.judging.deciding import decided

@@ -18,7 +18,7 @@ from fedpriv.simulations.audit import doubts as doubting
 from fedpriv.simulations.audit.cells import Cell
 from fedpriv.simulations.audit.fairness import of_fairness
 from fedpriv.simulations.audit.planted_series import of_controls
-from fedpriv.simulations.audit.stage import Found
+from fedpriv.simulations.audit.probe import Found
 from fedpriv.simulations.federation.progress import PlainLines
 from fedpriv.simulations.federation.run import simulate
 from fedpriv.simulations.judging.deciding import decided

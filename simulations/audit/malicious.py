@@ -13,7 +13,8 @@ from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.sections import Spec
 from fedpriv.simulations.audit.cells import Cell
-from fedpriv.simulations.audit.stage import Found, attacked
+from fedpriv.simulations.audit.probe import Found
+from fedpriv.simulations.audit.stage import attacked
 from fedpriv.simulations.audit.state import Audit
 from fedpriv.simulations.judging.deciding import decided
 from fedpriv.strategies.malicious.catalogue import MALICIOUS

@@ -14,8 +14,8 @@ from fedpriv.errors import FedprivError
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario, from_tables, merged
 from fedpriv.scenario.built import shares_of
+from fedpriv.simulations.audit.probe import Means
 from fedpriv.simulations.audit.series import inferred_from, recorded
-from fedpriv.simulations.audit.stage import Means
 from fedpriv.simulations.federation.progress import PlainLines
 from fedpriv.simulations.federation.run import simulate
 from fedpriv.simulations.judging.inferred import JUDGES, beating

@@ -14,7 +14,7 @@ from fedpriv.scenario.built import shares_of
 from fedpriv.scenario.sections import Attack
 from fedpriv.simulations.audit.battery import Method, built, distinct, on_series
 from fedpriv.simulations.audit.cells import Cell
-from fedpriv.simulations.audit.stage import Found, Means
+from fedpriv.simulations.audit.probe import Found, Means
 from fedpriv.simulations.judging.conditions import row_of
 from fedpriv.simulations.judging.judge import judged
 

@@ -1,26 +1,15 @@
 """A stage: some cells of one federation exposed, raced, attacked and scored within some units."""
 
-import math
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
-from fedpriv.catalogue import METRICS
-from fedpriv.columns import BLIND
 from fedpriv.errors import FedprivError, WorkFailed
-from fedpriv.evidence.truth import Truth
-from fedpriv.evidence.victims import slots_of
 from fedpriv.metrics.gates import Gate
 from fedpriv.metrics.rates import LEVEL, SHARE, victims_for
-from fedpriv.metrics.recognition import Recogniser, recogniser
-from fedpriv.progress import Progress, go_on
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
-from fedpriv.scenario.built import dataset_of, test_samples
-from fedpriv.scenario.sections import Attack
 from fedpriv.simulations.audit.battery import (
     LEAST,
     RACER,
@@ -42,83 +31,19 @@ from fedpriv.simulations.audit.cells import (
     summed_scenario,
     together,
 )
-from fedpriv.simulations.audit.shrinking import shrink
-from fedpriv.simulations.audit.tasks import AttackTask, Carry, Done, RaceTask
+from fedpriv.simulations.audit.probe import Found, Means, Probe
+from fedpriv.simulations.audit.scored import scored
+from fedpriv.simulations.audit.tasks import AttackTask, Done, RaceTask
 from fedpriv.simulations.audit.trials import Trial, TrialTask, stands_for
 from fedpriv.simulations.audit.work import planned, units_of
-from fedpriv.simulations.federation.exposure import Starts, exposed
-from fedpriv.simulations.judging.attacking import Recording
+from fedpriv.simulations.federation.exposure import exposed
 from fedpriv.simulations.judging.conditions import row_of
-from fedpriv.simulations.judging.judge import judge_of, scores_of
 from fedpriv.simulations.judging.outcome import outcomes
 from fedpriv.simulations.judging.recordings import of_run
 from fedpriv.simulations.judging.sums import put_together
-from fedpriv.tables import Row
 
 RACING = 0.1  # the part of a cell's units that its race may take
 TRYING = 0.25  # and the trials of its attacks on planted clients
-
-
-@dataclass(frozen=True)
-class Probe:
-    """One exposed cell: where it is, and what was recorded there of those who are counted.
-
-    `planted` are the names of the others: the attacker planted them and knows their samples.
-    """
-
-    cell: Cell
-    scenario: Scenario
-    folder: RunFolder
-    recording: Recording
-    planted: tuple[str, ...] = ()
-
-    @property
-    def samples(self) -> int:
-        """How many samples of one client its update depends on."""
-        return slots_of(self.recording.updates[0])
-
-
-@dataclass
-class Found:
-    """What came of a stage: scores, what is missing, how races ended, seconds and units."""
-
-    rows: list[Row] = field(default_factory=list)
-    missing: list[dict[str, Any]] = field(default_factory=list)
-    refused: dict[str, str] = field(default_factory=dict)  # who cannot act here, and why
-    absent: dict[str, str] = field(default_factory=dict)  # who lacks data that it needs, and why
-    turned_away: dict[str, str] = field(default_factory=dict)  # malicious servers nobody answered
-    races: dict[str, Any] = field(default_factory=dict)
-    attacks: dict[str, list[str]] = field(default_factory=dict)
-    seconds: float = 0.0
-    units: int = 0
-    methods: dict[Cell, tuple[Method, ...]] = field(
-        default_factory=dict
-    )  # as they were carried out
-    controls: list[Row] = field(default_factory=list)  # scores on planted clients, undefended
-    trials: dict[str, Any] = field(default_factory=dict)  # how many steps attacks need, by cell
-
-    def lacks(self, cell: Cell, attack: str, why: str) -> None:
-        self.missing.append({"cell": cell.name, "attack": attack, "why": why})
-
-
-@dataclass(frozen=True)
-class Means:
-    """What every stage works with."""
-
-    starts: Starts
-    carry: Carry
-    deadline: float  # of the system's clock
-    own: tuple[Attack, ...] = ()  # the rows of the scenario's [[attacks]]
-    gates: tuple[Gate, ...] = ()  # their metrics are computed besides those of the catalogue
-    told: Progress = go_on  # says stop when somebody wants the audit to end
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        return tuple(gate.metric for gate in self.gates)
-
-    def in_time(self, part: float = 0.0, loss: float = math.nan) -> bool:
-        """Whether there is time left, and nobody wants the audit to end."""
-        return self.told(part, loss) and time.time() < self.deadline
 
 
 def exposed_cell(
@@ -376,74 +301,4 @@ def plan(
     return [
         (probe, AttackTask(Path(probe.folder.path), method, len(probe.planted) + chosen.clients))
         for method in taken
-    ]
-
-
-def scored(probe: Probe, method: Method, scenario: Scenario, means: Means) -> list[Row]:
-    """The scores of one attack on a cell, and of its guesses drawn towards the public mean.
-
-    Planted clients are not scored.
-    """
-    planted = set(probe.planted)
-    names = {seen.name for seen in probe.recording.evidence}
-    mean = test_samples(probe.scenario)[0].float().mean(dim=0)
-    labels = [method.label, shrink(probe.folder, method.label, planted, mean)]
-    found = [
-        {**row, "batch": probe.cell.said(scenario)}
-        for label in labels
-        if label
-        for row in scores_in(probe, method, label, means, names)
-    ]
-    return found if together(scenario) == 1 else without_owners(found)
-
-
-def scores_in(probe: Probe, method: Method, label: str, means: Means, names: set[str]) -> list[Row]:
-    """The scores of an attack's claims about those who are named."""
-    attack = method.attack()
-    judge = judge_of(probe.scenario, [attack], means.metrics)
-    judge = replace(judge, recogniser=recogniser_of(probe.scenario))
-
-    def truth_of(name: str) -> Truth | None:
-        return probe.folder.truth_of(name) if name in names else None
-
-    rows = scores_of(probe.folder, truth_of, probe.recording, judge, attack, label)
-    # A claim about all clients at once says something about planted ones too.
-    return by_chance([row for row in rows if f"{row['round']}-{row['node']}" in names], probe)
-
-
-def recogniser_of(scenario: Scenario) -> Recogniser:
-    """Who recognises reconstructions: it knows public samples, the test part of the data."""
-    return _recogniser(Scenario(data=scenario.data, seed=scenario.seed).text())
-
-
-@lru_cache(maxsize=2)
-def _recogniser(text: str) -> Recogniser:
-    scenario = Scenario.of({"scenario": text})
-    dataset, (x, y) = dataset_of(scenario), test_samples(scenario)
-    return recogniser(dataset.denormalised(x), y, dataset.classes, scenario.seed)
-
-
-def by_chance(rows: list[Row], probe: Probe) -> list[Row]:
-    """Scores of owners beside the chance of naming one of the clients; a single guess is luck.
-
-    A claim about owners chooses among all clients, also planted ones. Who is traced by
-    reconstructions is one of those who were reconstructed.
-    """
-    everybody = len(probe.recording.evidence) + len(probe.planted)
-    traced = len({row["node"] for row in rows})
-    for name in (name for name in METRICS if METRICS.build(name).of == "owner"):
-        for row in rows:
-            if row.get(name + BLIND) is not None:
-                row[name + BLIND] = 1 / (everybody if row.get("claim") == "owner" else traced)
-    return rows
-
-
-def without_owners(rows: Sequence[Row]) -> list[Row]:
-    """Scores of sums: behind a sum nobody is the owner of a sample."""
-    owners = [name for name in METRICS if METRICS.build(name).of == "owner"]
-    hidden = {end for name in owners for end in (name, name + BLIND)}
-    return [
-        {key: value for key, value in row.items() if key not in hidden}
-        for row in rows
-        if row.get("claim") != "owner"
     ]

@@ -12,7 +12,7 @@ from fedpriv.scenario import Scenario
 from fedpriv.simulations.audit.ladder import (
     Tried,
 )
-from fedpriv.simulations.audit.stage import Found, Means
+from fedpriv.simulations.audit.probe import Found, Means
 from fedpriv.simulations.audit.work import Rate
 from fedpriv.simulations.judging.findings import Finding
 

@@ -28,7 +28,7 @@ from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import shares_of
 from fedpriv.simulations.audit.cells import Cell
 from fedpriv.simulations.audit.fairness import of_fairness
-from fedpriv.simulations.audit.stage import Found
+from fedpriv.simulations.audit.probe import Found
 from fedpriv.simulations.judging.gate import counted
 from fedpriv.simulations.judging.outcome import leaked, outcomes
 from fedpriv.tables import Row

@@ -24,8 +24,9 @@ from fedpriv.simulations.audit.defending import defences
 from fedpriv.simulations.audit.doubts import of_missing
 from fedpriv.simulations.audit.malicious import guarded, promised, servers
 from fedpriv.simulations.audit.planted_series import control
+from fedpriv.simulations.audit.probe import Found
 from fedpriv.simulations.audit.series import inferred_from, recorded
-from fedpriv.simulations.audit.stage import RACING, Found, attacked, exposed_cell
+from fedpriv.simulations.audit.stage import RACING, attacked, exposed_cell
 from fedpriv.simulations.audit.state import Audit
 from fedpriv.simulations.audit.told import (
     LESS,

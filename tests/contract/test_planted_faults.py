@@ -21,7 +21,8 @@ from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables, merged
 from fedpriv.scenario.built import first_state
 from fedpriv.simulations.audit.cells import Cell, cell_scenario
-from fedpriv.simulations.audit.stage import Means, exposed_cell
+from fedpriv.simulations.audit.probe import Means
+from fedpriv.simulations.audit.stage import exposed_cell
 from fedpriv.simulations.audit.tasks import one_by_one
 from fedpriv.simulations.federation.exposure import Starts
 from fedpriv.simulations.federation.progress import PlainLines

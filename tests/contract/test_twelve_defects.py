@@ -20,7 +20,8 @@ from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables, merged
 from fedpriv.simulations.audit.battery import standing
 from fedpriv.simulations.audit.cells import Cell, cell_scenario
-from fedpriv.simulations.audit.stage import Means, attacked
+from fedpriv.simulations.audit.probe import Means
+from fedpriv.simulations.audit.stage import attacked
 from fedpriv.simulations.audit.tasks import one_by_one
 from fedpriv.simulations.checks import check
 from fedpriv.simulations.cli.ending import print_leaks

@@ -21,7 +21,9 @@ from fedpriv.simulations.audit.cells import Cell, cell_scenario, in_message, tog
 from fedpriv.simulations.audit.codes import on_codes
 from fedpriv.simulations.audit.conclusion import saved_steps
 from fedpriv.simulations.audit.ladder import candidates, judged_defence
-from fedpriv.simulations.audit.stage import Found, Means, exposed_cell, without_owners
+from fedpriv.simulations.audit.probe import Found, Means
+from fedpriv.simulations.audit.scored import without_owners
+from fedpriv.simulations.audit.stage import exposed_cell
 from fedpriv.simulations.audit.tasks import one_by_one
 from fedpriv.simulations.audit.trials import TrialTask
 from fedpriv.simulations.federation.exposure import Starts

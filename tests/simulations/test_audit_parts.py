@@ -46,8 +46,9 @@ from fedpriv.simulations.audit.ladder import (
     curve,
     largest_epsilon,
 )
+from fedpriv.simulations.audit.probe import Means
 from fedpriv.simulations.audit.series import recorded, shadow_units, wanted
-from fedpriv.simulations.audit.stage import Means, attacked, cannot_act, exposed_cell
+from fedpriv.simulations.audit.stage import attacked, cannot_act, exposed_cell
 from fedpriv.simulations.audit.tasks import STOPPED, AttackTask, one_by_one
 from fedpriv.simulations.audit.work import planned, units_of
 from fedpriv.simulations.federation.exposure import Starts

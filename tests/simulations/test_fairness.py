@@ -14,7 +14,8 @@ from fedpriv.simulations.audit.battery import Method, Raced
 from fedpriv.simulations.audit.cells import Cell
 from fedpriv.simulations.audit.controls import controlled, undefended
 from fedpriv.simulations.audit.fairness import of_fairness
-from fedpriv.simulations.audit.stage import Final, Found, Means, battery, exposed_cell, few, plan
+from fedpriv.simulations.audit.probe import Found, Means
+from fedpriv.simulations.audit.stage import Final, battery, exposed_cell, few, plan
 from fedpriv.simulations.audit.tasks import one_by_one
 from fedpriv.simulations.audit.trials import Trial
 from fedpriv.simulations.audit.work import units_of

@@ -11,7 +11,7 @@ from fedpriv.metrics.gates import parsed
 from fedpriv.scenario import from_tables, merged
 from fedpriv.simulations.audit.cells import Cell, cell_scenario
 from fedpriv.simulations.audit.planted_series import of_controls, planted
-from fedpriv.simulations.audit.stage import Found
+from fedpriv.simulations.audit.probe import Found
 from fedpriv.simulations.audit.told import about, drawn, holding, instead, tellable
 from fedpriv.simulations.audit.told import merged as both
 from fedpriv.simulations.audit.trials import lossless
