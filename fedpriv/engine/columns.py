@@ -28,7 +28,7 @@ def folded_back(
     columns: Tensor, size: Pair, window: Pair, stride: Pair, padding: Pair, dilation: Pair
 ) -> Tensor:
     """The transpose: (N, C·window, L) -> (N, C, H, W), overlapping windows added up."""
-    rows = len(columns)
+    rows = columns.shape[0]
     if rows == 1:
         return fold(columns, size, window, dilation, padding, stride)
     whole = (size[0] + 2 * padding[0], size[1] + 2 * padding[1])
@@ -51,7 +51,7 @@ def pulled_back(own: Tensor, d: Tensor, size: Pair, window: Pair, padding: Pair)
     Each row of the window adds its product to shifted rows, so that only the columns of one row
     are ever written and folded: a fifth of them for windows of 5 × 5.
     """
-    rows, deep = len(d), d.shape[1]
+    rows, deep = d.shape[0], d.shape[1]
     height, width = (size[i] + 2 * padding[i] for i in range(2))
     out = (height - window[0] + 1, width - window[1] + 1)
     margin = window[0] - 1
@@ -79,13 +79,13 @@ def by_victim(values: Tensor, victims: int) -> Tensor:
 
 def kernel_gradients(d: Tensor, columns: Tensor, victims: int) -> Tensor:
     """(V, out, C·window): d (V·B, out, L) times the columns, summed over each victim's samples."""
-    if len(d) == victims:
+    if d.shape[0] == victims:
         return torch.bmm(d, columns.mT)
     return torch.matmul(by_victim(d, victims), by_victim(columns, victims).mT).sum(1)
 
 
 def times_own(kernel: Tensor, columns: Tensor) -> Tensor:
     """(V, out, C·window) times the columns (V·B, C·window, L) of each victim: (V·B, out, L)."""
-    if len(columns) == len(kernel):
+    if columns.shape[0] == kernel.shape[0]:
         return torch.bmm(kernel, columns)
-    return torch.matmul(kernel.unsqueeze(1), by_victim(columns, len(kernel))).flatten(0, 1)
+    return torch.matmul(kernel.unsqueeze(1), by_victim(columns, kernel.shape[0])).flatten(0, 1)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 import torch
@@ -10,60 +11,15 @@ from torch.nn.functional import conv2d
 
 from fedpriv.engine.columns import folded_back, kernel_gradients, pulled_back, times_own, unfolded
 from fedpriv.engine.folding import Unfold
+from fedpriv.engine.geometry import Geometry, Pair, flipped, in_rows, side_by_side
 from fedpriv.engine.gradients import Outer
-from fedpriv.engine.rules import MaybeTensor, Rule, Tape, summed
+from fedpriv.engine.rules import MaybeTensor, Rule, Tape, inner, summed
 from fedpriv.state import State
 
-Pair = tuple[int, int]
-
 # Matrix products of columns beat the library's kernels where these are slow: few channels, or one
-# sample.
-_FEW_CHANNELS, _FEW_ROWS, _CHANNELS_OF_FEW = 6, 2, 16
+# sample. For one sample with some channels, convolutions with flipped kernels do so.
+_FEW_CHANNELS, _SOME_CHANNELS, _FEW_ROWS, _CHANNELS_OF_FEW = 6, 16, 2, 64
 _LARGE_WINDOW = 16  # elements, from which columns are folded row by row of the window
-
-
-@dataclass(frozen=True)
-class Geometry:
-    """Stride, padding and dilation; groups are those of the layer itself."""
-
-    stride: Pair
-    padding: Pair
-    dilation: Pair
-    groups: int
-
-    @property
-    def strided(self) -> bool:
-        return self.stride != (1, 1) and self.groups == 1
-
-    def forward(self, a: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> Tensor:
-        return conv2d(a, weight, bias, self.stride, self.padding, self.dilation, groups)
-
-    def gradients(
-        self, d: Tensor, a: Tensor, weight: Tensor, groups: int, data: bool
-    ) -> tuple[Tensor, Tensor]:
-        """(dL/da, dL/dweight), of which only the one asked for is computed."""
-        options = (self.stride, self.padding, self.dilation, False, (0, 0), groups)
-        wanted = (data, not data, False)
-        found: tuple[Tensor, Tensor] = torch.ops.aten.convolution_backward(
-            d, a, weight, None, *options, wanted
-        )[:2]
-        return found
-
-
-def side_by_side(values: Tensor, victims: int) -> Tensor:
-    """(V·B, C, …) -> (B, V·C, …): the victims as groups of one convolution."""
-    if len(values) == victims:
-        return values.reshape(1, -1, *values.shape[2:])
-    split = values.view(victims, -1, *values.shape[1:])
-    return split.transpose(0, 1).flatten(1, 2)
-
-
-def in_rows(values: Tensor, victims: int) -> Tensor:
-    """(B, V·C, …) -> (V·B, C, …), the inverse of `side_by_side`."""
-    if len(values) == 1:
-        return values.view(victims, -1, *values.shape[2:])
-    split = values.view(len(values), victims, -1, *values.shape[2:])
-    return split.transpose(0, 1).flatten(0, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,12 +47,12 @@ class Convolution(Rule):
         tape["columns"] = columns = unfolded(
             a[0], window, geometry.stride, geometry.padding, geometry.dilation
         )
-        if len(a[0]) > _FEW_ROWS:
+        if a[0].shape[0] > _FEW_ROWS:
             return self._passed(a[0], self.bias)
         z = torch.matmul(self.weight.flatten(1), columns)
         if self.bias is not None:
             z += self.bias.unsqueeze(1)
-        return z.view(len(z), -1, *self._size_behind(a[0]))
+        return z.view(z.shape[0], -1, *self._size_behind(a[0]))
 
     def backward(self, tape: Tape, d: Tensor) -> tuple[MaybeTensor, ...]:
         tape["d"] = d
@@ -108,10 +64,10 @@ class Convolution(Rule):
         if kernel is not None and "columns" in tape:
             z_dot = times_own(kernel.flatten(2), tape["columns"])
             if bias is not None:
-                z_dot += bias.repeat_interleave(len(z_dot) // len(bias), 0).unsqueeze(2)
-            z_dot = z_dot.view(len(z_dot), -1, *self._size_behind(tape["a"]))
+                z_dot += bias.repeat_interleave(z_dot.shape[0] // bias.shape[0], 0).unsqueeze(2)
+            z_dot = z_dot.view(z_dot.shape[0], -1, *self._size_behind(tape["a"]))
         elif kernel is not None:
-            victims = len(kernel)
+            victims = kernel.shape[0]
             kernels = kernel.flatten(0, 1)
             groups = victims * geometry.groups
             biases = None if bias is None else bias.flatten()
@@ -124,11 +80,14 @@ class Convolution(Rule):
 
     def second(self, tape: Tape, d_dot: Tensor) -> tuple[MaybeTensor, ...]:
         geometry, kernel, a = self.geometry, tape["v"][0], tape["a"]
+        if kernel is not None and kernel.shape[0] == 1 and self._by_flipping(a):
+            both = torch.cat([self._flipped, flipped(kernel[0])], 1)
+            return (self._turned(torch.cat([d_dot, tape["d"]], 1), both),)
         if kernel is not None and (geometry.strided or "columns" in tape):
             return (self._folded_back(tape["d"], d_dot, kernel, a.shape[2:]),)
         back = self._pulled(d_dot, a)
         if kernel is not None:
-            victims = len(kernel)
+            victims = kernel.shape[0]
             d, a = side_by_side(tape["d"], victims), side_by_side(a, victims)
             groups = victims * geometry.groups
             more = geometry.gradients(d, a, kernel.flatten(0, 1), groups, data=True)[0]
@@ -160,7 +119,7 @@ class Convolution(Rule):
         kernel = next(v)
         bias = next(v) if self.bias is not None else None
         if kernel is None and bias is not None:
-            kernel = bias.new_zeros(len(bias), *self.kernel_shape)
+            kernel = bias.new_zeros(bias.shape[0], *self.kernel_shape)
         tape["v"] = (kernel, bias)
 
     def aim(self, names: dict[str, str], target: State) -> tuple[Tensor, ...]:
@@ -172,8 +131,11 @@ class Convolution(Rule):
     def products(
         self, tape: Tape, raw: tuple[Tensor, ...], aim: tuple[Tensor, ...]
     ) -> tuple[Tensor, Tensor]:
-        dot, own = super().products(tape, raw, aim)
-        return dot, own if self.unfold is None else self.unfold.square(*raw)
+        if self.unfold is None:
+            return super().products(tape, raw, aim)
+        kernel, bias = raw
+        tape["gamma"] = gamma = self.unfold.gamma(kernel, bias)  # `direction` takes it too
+        return inner(raw, aim), self.unfold.square(kernel, bias, gamma)
 
     def direction(
         self,
@@ -185,7 +147,7 @@ class Convolution(Rule):
     ) -> tuple[Tensor, ...]:
         if self.unfold is None:
             return super().direction(tape, raw, aim, down, up)
-        return self.unfold.direction(raw, aim, down, up)
+        return self.unfold.direction(raw, aim, tape["gamma"], down, up)
 
     def picked(self, index: Tensor | int) -> Self:
         return replace(
@@ -200,7 +162,7 @@ class Convolution(Rule):
         geometry = self.geometry
         if self.weight.ndim == 4:
             return geometry.forward(a, self.weight, bias, geometry.groups)
-        sets = len(self.weight)
+        sets = self.weight.shape[0]
         flat = None if bias is None else bias.flatten()
         groups = sets * geometry.groups
         found = geometry.forward(side_by_side(a, sets), self.weight.flatten(0, 1), flat, groups)
@@ -209,9 +171,11 @@ class Convolution(Rule):
     def _pulled(self, d: Tensor, a: Tensor) -> Tensor:
         """Wᵀ d, with each row's own W; of `a` only the shape counts."""
         geometry = self.geometry
+        if self._by_flipping(a):
+            return self._turned(d, self._flipped)
         if self.weight.ndim == 4:
             return geometry.gradients(d, a, self.weight, geometry.groups, data=True)[0]
-        sets = len(self.weight)
+        sets = self.weight.shape[0]
         d, a = side_by_side(d, sets), side_by_side(a, sets)
         groups = sets * geometry.groups
         found = geometry.gradients(d, a, self.weight.flatten(0, 1), groups, data=True)[0]
@@ -219,31 +183,60 @@ class Convolution(Rule):
 
     def _folded_back(self, d: Tensor, d_dot: Tensor, kernel: Tensor, size: torch.Size) -> Tensor:
         """Wᵀ d_dot + Ẇᵀ d as columns, folded once: libraries are slow at strided transposes."""
-        geometry, victims = self.geometry, len(kernel)
+        geometry, victims = self.geometry, kernel.shape[0]
         # One product of both: the columns are large, and are written once.
         both = torch.cat([d_dot.flatten(2), d.flatten(2)], 1)
         weight = self.weight.flatten(-3)
         if weight.ndim == 3:
-            weight = weight.repeat_interleave(victims // len(weight), 0)
+            weight = weight.repeat_interleave(victims // weight.shape[0], 0)
         own = torch.cat([weight.expand(victims, -1, -1), kernel.flatten(2)], 1)
         whole = (size[0], size[1])
-        if self._by_rows(len(both)):
-            own = own.mT.repeat_interleave(len(both) // victims, 0)
+        if self._by_rows(both.shape[0]):
+            own = own.mT.repeat_interleave(both.shape[0] // victims, 0)
             return pulled_back(own, both, whole, self._window, geometry.padding)
         columns = times_own(own.mT, both)
         return folded_back(
             columns, whole, self._window, geometry.stride, geometry.padding, geometry.dilation
         )
 
-    @property
+    def _turned(self, d: Tensor, kernel: Tensor) -> Tensor:
+        """The transpose of a convolution with stride 1, from its `flipped` kernel."""
+        padding = [
+            reach - own for reach, own in zip(self._reach, self.geometry.padding, strict=True)
+        ]
+        return conv2d(d, kernel, None, 1, padding, self.geometry.dilation)
+
+    @cached_property
+    def _flipped(self) -> Tensor:
+        return flipped(self.weight).contiguous()
+
+    @cached_property
     def _window(self) -> Pair:
         return self.kernel_shape[2], self.kernel_shape[3]
 
+    @cached_property
+    def _reach(self) -> Pair:
+        """How far a window goes beyond its first element."""
+        (rows, columns), dilation = self._window, self.geometry.dilation
+        return dilation[0] * (rows - 1), dilation[1] * (columns - 1)
+
+    @cached_property
+    def _plain(self) -> bool:
+        """Whether one kernel with a window serves all rows."""
+        return self.weight.ndim == 4 and self.geometry.groups == 1 and self._window != (1, 1)
+
     def _by_columns(self, a: Tensor) -> bool:
         """Whether the passes go through the columns of a."""
-        few = len(a) <= _FEW_ROWS and a.shape[1] <= _CHANNELS_OF_FEW
-        small = self.weight.ndim == 4 and self.geometry.groups == 1 and self._window != (1, 1)
-        return small and (few or a.shape[1] <= _FEW_CHANNELS)
+        few = a.shape[0] <= _FEW_ROWS and a.shape[1] <= _CHANNELS_OF_FEW
+        return self._plain and (few or a.shape[1] <= _FEW_CHANNELS)
+
+    def _by_flipping(self, a: Tensor) -> bool:
+        """Whether the passes towards x are convolutions with flipped kernels."""
+        channels = self.kernel_shape[:2]
+        some = min(channels) > _FEW_CHANNELS and max(channels) <= _SOME_CHANNELS
+        inside = all(p <= r for p, r in zip(self.geometry.padding, self._reach, strict=True))
+        dense = self._plain and self.geometry.stride == (1, 1)
+        return a.shape[0] <= _FEW_ROWS and some and inside and dense
 
     def _by_rows(self, rows: int) -> bool:
         """Whether the columns of a window's rows are folded one after the other."""
@@ -253,10 +246,9 @@ class Convolution(Rule):
 
     def _size_behind(self, a: Tensor) -> Pair:
         """The height and width of what leaves."""
-        geometry, window = self.geometry, self._window
+        geometry = self.geometry
         rows, columns = (
-            (a.shape[2 + i] + 2 * geometry.padding[i] - geometry.dilation[i] * (window[i] - 1) - 1)
-            // geometry.stride[i]
+            (a.shape[2 + i] + 2 * geometry.padding[i] - self._reach[i] - 1) // geometry.stride[i]
             + 1
             for i in range(2)
         )

@@ -32,7 +32,7 @@ class Dense(Rule):
         else:
             z = self._times(tape["a"], self.weight.mT)
             if self.bias is not None:
-                z += self.bias.repeat_interleave(len(z) // len(self.bias), 0)
+                z += self.bias.repeat_interleave(z.shape[0] // self.bias.shape[0], 0)
         return z.reshape(*tape["shape"], -1)
 
     def backward(self, tape: Tape, d: Tensor) -> tuple[MaybeTensor, ...]:
@@ -46,7 +46,7 @@ class Dense(Rule):
         parts = [] if a_dot[0] is None else [self._times(a_dot[0].flatten(0, -2), self.weight.mT)]
         parts += [] if rows is None else [rows]
         if bias is not None:
-            parts.append(bias.repeat_interleave(len(tape["d"]) // len(bias), 0))
+            parts.append(bias.repeat_interleave(tape["d"].shape[0] // bias.shape[0], 0))
         return sum(parts[1:], parts[0]).reshape(*tape["shape"], -1) if parts else None
 
     def second(self, tape: Tape, d_dot: Tensor) -> tuple[MaybeTensor, ...]:
@@ -112,5 +112,5 @@ class Dense(Rule):
         """(N, i) times (i, j), or times each set's own (U, i, j)."""
         if matrix.ndim == 2:
             return rows @ matrix
-        sets = rows.view(len(matrix), -1, rows.shape[1])
+        sets = rows.view(matrix.shape[0], -1, rows.shape[1])
         return torch.bmm(sets, matrix).flatten(0, 1)

@@ -27,11 +27,11 @@ class Unfold:
     shift: Tensor
 
     def __call__(self, kernel_gradient: Tensor, bias_gradient: Tensor) -> State:
-        victims, names = len(kernel_gradient), self.names
+        victims, names = kernel_gradient.shape[0], self.names
         w, scale, deviation, shift = self.weight, self.scale, self.deviation, self.shift
         several = scale.ndim == 2
         if several:
-            repeats = victims // len(scale)
+            repeats = victims // scale.shape[0]
             w, scale, deviation, shift = (
                 part.repeat_interleave(repeats, 0) for part in (w, scale, deviation, shift)
             )
@@ -50,7 +50,7 @@ class Unfold:
         """The transpose of what `self` does, for one set of weights."""
         names, scale = self.names, self.scale
         kernel = target[names["weight"]] * scale[:, *[None] * (self.weight.ndim - 1)]
-        bias = kernel.new_zeros(len(kernel), len(scale))
+        bias = kernel.new_zeros(kernel.shape[0], scale.shape[0])
         if "bias" in names:
             bias = bias + target[names["bias"]] * scale
         if "gamma" in names:
@@ -61,22 +61,27 @@ class Unfold:
             bias = bias + target[names["beta"]]
         return kernel, bias
 
-    def square(self, kernel: Tensor, bias: Tensor) -> Tensor:
-        """‖g‖² per victim of the gradients g that `self` makes of these."""
+    def square(self, kernel: Tensor, bias: Tensor, gamma: Tensor) -> Tensor:
+        """‖g‖² per victim of the gradients g that `self` makes of kernel and bias."""
         flat = kernel.flatten(2)
-        own = torch.linalg.vecdot(flat, flat) * self.scale.square()
+        own = torch.linalg.vecdot(flat, flat) * self._own_kernel
         own = own.addcmul_(bias.square(), self._own_bias)
-        found: Tensor = own.add_(self._gamma(kernel, bias).square()).sum(1)
+        found: Tensor = own.add_(gamma.square()).sum(1)
         return found
 
     def direction(
-        self, raw: tuple[Tensor, ...], aim: tuple[Tensor, ...], down: Tensor, up: Tensor
+        self,
+        raw: tuple[Tensor, ...],
+        aim: tuple[Tensor, ...],
+        gamma: Tensor,
+        down: Tensor,
+        up: Tensor,
     ) -> tuple[Tensor, ...]:
         """As Rule.direction."""
         kernel, bias = raw
         up, down = up.unsqueeze(1), down.unsqueeze(1)
-        gamma = self._gamma(kernel, bias) * up / self.deviation
-        flat = kernel.flatten(2) * (up * self.scale.square()).unsqueeze(2)
+        gamma = gamma * up / self.deviation
+        flat = kernel.flatten(2) * (up * self._own_kernel).unsqueeze(2)
         flat.addcmul_(aim[0].flatten(2), down.unsqueeze(2))
         if "gamma" in self.names:
             flat.addcmul_(gamma.unsqueeze(2), self.weight.flatten(1))
@@ -84,13 +89,18 @@ class Unfold:
         return flat.view(kernel.shape), of_bias.addcmul_(aim[1], down)
 
     @cached_property
+    def _own_kernel(self) -> Tensor:
+        """How much the gradient of the folded kernel counts for that of the kernel, squared."""
+        return self.scale.square()
+
+    @cached_property
     def _own_bias(self) -> Tensor:
         """How much the gradient of the folded bias counts for those of bias and beta, squared."""
         found = torch.zeros_like(self.scale)
-        found += self.scale.square() if "bias" in self.names else 0
+        found += self._own_kernel if "bias" in self.names else 0
         return found + 1 if "beta" in self.names else found
 
-    def _gamma(self, kernel: Tensor, bias: Tensor) -> Tensor:
+    def gamma(self, kernel: Tensor, bias: Tensor) -> Tensor:
         """The gradient of gamma, (V, out); zero where there is none."""
         if "gamma" not in self.names:
             return torch.zeros_like(bias)

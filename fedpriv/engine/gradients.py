@@ -120,18 +120,6 @@ def where_shared(distance: Distance) -> Distance:
     return masked
 
 
-def weighted(distance: Distance, weights: Mapping[str, float]) -> Distance:
-    """`distance` after both sides of each parameter are multiplied by its weight (default 1)."""
-
-    def scaled(found: Gradients, target: State) -> Tensor:
-        return distance(
-            {key: dense(found[key]) * weights.get(key, 1.0) for key in target},
-            {key: values * weights.get(key, 1.0) for key, values in target.items()},
-        )
-
-    return scaled
-
-
 def soft(y: Tensor, classes: int) -> Tensor:
     """Labels as probabilities: class indices become one-hot, logits their softmax."""
     if y.is_floating_point():

@@ -8,9 +8,10 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from fedpriv.engine.activations import activation
-from fedpriv.engine.convolution import Convolution, Geometry
+from fedpriv.engine.convolution import Convolution
 from fedpriv.engine.dense import Dense
 from fedpriv.engine.folding import folded
+from fedpriv.engine.geometry import Geometry
 from fedpriv.engine.lines import Lines, Unknown
 from fedpriv.engine.local import Local
 from fedpriv.engine.normalising import Normalise, Scaled, Shape, Standardise

@@ -68,11 +68,7 @@ class Rule:
         self, tape: Tape, raw: tuple[Tensor, ...], aim: tuple[Tensor, ...]
     ) -> tuple[Tensor, Tensor]:
         """⟨g, target⟩ and ‖g‖² per victim, of the gradients g that `named` makes of `raw`."""
-        dot = [
-            torch.linalg.vecdot(g.flatten(1), a.flatten(1)) for g, a in zip(raw, aim, strict=True)
-        ]
-        own = [torch.linalg.vecdot(g.flatten(1), g.flatten(1)) for g in raw]
-        return sum(dot[1:], dot[0]), sum(own[1:], own[0])
+        return inner(raw, aim), inner(raw, raw)
 
     def direction(
         self,
@@ -93,9 +89,17 @@ class Rule:
         return self
 
 
+def inner(one: tuple[Tensor, ...], other: tuple[Tensor, ...]) -> Tensor:
+    """⟨one, other⟩ per victim, over tensors (V, …) of the same shapes."""
+    terms: list[Tensor] = [
+        torch.linalg.vecdot(a.flatten(1), b.flatten(1)) for a, b in zip(one, other, strict=True)
+    ]
+    return sum(terms[1:], terms[0])
+
+
 def per_row(values: Tensor, rows: int, own: int) -> Tensor:
     """Parameters with `own` axes for each of `rows` rows: as they are if all rows share them."""
-    return values if values.ndim == own else values.repeat_interleave(rows // len(values), 0)
+    return values if values.ndim == own else values.repeat_interleave(rows // values.shape[0], 0)
 
 
 def spread(values: Tensor, like: Tensor) -> Tensor:

@@ -329,15 +329,27 @@ ORACLES = {
         nn.Flatten(),
         nn.Linear(4 * 8 * 12, 5),
     ),
+    "flipped": lambda: nn.Sequential(
+        nn.Conv2d(3, 8, 3),
+        nn.Sigmoid(),
+        nn.Conv2d(8, 12, (5, 3), padding=(2, 0), dilation=(1, 2)),
+        nn.BatchNorm2d(12),
+        nn.Tanh(),
+        nn.Conv2d(12, 8, 3, padding=1, bias=False),
+        nn.Flatten(),
+        nn.Linear(8 * 14 * 10, 5),
+    ),
     "gate": Gate,
     **NETS,
 }
 
 
-@pytest.mark.parametrize("which", [None, [0, 1, 1], [1, 0, 2]])
+@pytest.mark.parametrize(
+    ("victims", "which"), [(1, None), (3, None), (3, [0, 1, 1]), (3, [1, 0, 2])]
+)
 @pytest.mark.parametrize("mode", ["eval", "train"])
 @pytest.mark.parametrize("name", ORACLES)
-def test_every_rule_is_autograd_in_double_precision(name, mode, which):
+def test_every_rule_is_autograd_in_double_precision(name, mode, victims, which):
     """Both orders: the gradient of the weights, and the derivative of a function of it.
 
     The oracle is plain autograd: under vmap torch's own second derivative of LayerNorm and of
@@ -356,11 +368,11 @@ def test_every_rule_is_autograd_in_double_precision(name, mode, which):
     buffers = {key: drawn(key, value) for key, value in net.named_buffers() if value.ndim}
     number = None if which is None else torch.tensor(which)
     engine = Explicit(program(net, weights, buffers), tuple(weights), which=number)
-    x = torch.randn(3, 2, 3, 16, 16, generator=stream).double().requires_grad_()
-    t = torch.rand(3, 2, 5, generator=stream).double().requires_grad_()
+    x = torch.randn(victims, 2, 3, 16, 16, generator=stream).double().requires_grad_()
+    t = torch.rand(victims, 2, 5, generator=stream).double().requires_grad_()
     ours = {key: dense(value) for key, value in engine.gradients_at(x, t).items()}
     rows = []
-    for row in range(3):
+    for row in range(victims):
         own = [
             state if which is None else {key: v[which[row]] for key, v in state.items()}
             for state in (weights, buffers)
@@ -380,9 +392,10 @@ def test_every_rule_is_autograd_in_double_precision(name, mode, which):
         exact(a, b)
 
 
+@pytest.mark.parametrize("victims", [1, 3])
 @pytest.mark.parametrize("mode", ["eval", "train"])
 @pytest.mark.parametrize("name", ORACLES)
-def test_the_cosine_without_autograd_is_the_cosine(name, mode):
+def test_the_cosine_without_autograd_is_the_cosine(name, mode, victims):
     """The distance to observed gradients and its derivative, in double precision."""
     torch.manual_seed(1)
     net = as_trained(ORACLES[name](), mode)
@@ -395,9 +408,12 @@ def test_the_cosine_without_autograd_is_the_cosine(name, mode):
     weights = {key: drawn(key, value) for key, value in net.named_parameters()}
     buffers = {key: drawn(key, value) for key, value in net.named_buffers() if value.ndim}
     engine = Explicit(program(net, weights, buffers), tuple(weights))
-    x = torch.randn(3, 2, 3, 16, 16, generator=stream).double().requires_grad_()
-    t = torch.rand(3, 2, 5, generator=stream).double()
-    target = {k: torch.randn(3, *v.shape, generator=stream).double() for k, v in weights.items()}
+    x = torch.randn(victims, 2, 3, 16, 16, generator=stream).double().requires_grad_()
+    t = torch.rand(victims, 2, 5, generator=stream).double()
+    target = {
+        key: torch.randn(victims, *value.shape, generator=stream).double()
+        for key, value in weights.items()
+    }
     losses = gradients.cosine(engine.gradients_at(x, t), target)
     (slope,) = torch.autograd.grad(losses.sum(), x)
     aimed = Aimed.at(engine, target)

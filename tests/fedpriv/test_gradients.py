@@ -69,12 +69,6 @@ def test_pruned_elements_do_not_count(pair):
     torch.testing.assert_close(masked, rest + (found["b"] - target["b"]).square().sum(1))
 
 
-def test_weights_of_layers(pair):
-    found, target, _, _ = pair
-    only = gradients.weighted(gradients.l2, {"w": 0.0, "b": 2.0})(found, target)
-    torch.testing.assert_close(only, 4 * (found["b"] - target["b"]).square().sum(1))
-
-
 def test_a_vanished_gradient_has_a_distance():
     zero, one = {"w": torch.zeros(1, 3)}, {"w": torch.ones(1, 3)}
     assert gradients.cosine(zero, one).tolist() == [1.0]
