@@ -17,7 +17,10 @@ from fedpriv.flower import RayBackend
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import training_samples
 from fedpriv.simulations.federation.gpus import gpus_per_client, take_given
+from fedpriv.simulations.federation.out_of_memory import answering, free, out_of_memory, ran_out
 from fedpriv.simulations.federation.ray_life import check_alive, first_ready, is_lost
+
+PATIENCE = 10.0  # seconds in which actors give back memory; one that hangs holds nobody up
 
 
 def own_app() -> ClientApp:
@@ -49,8 +52,9 @@ class ActorBackend(RayBackend):
         self._idle: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def build(self, app_fn: Any = own_app) -> None:
+        answers: Any = partial(answering, app_fn)
         try:
-            super().build(app_fn)
+            super().build(answers)
         except ValueError as error:
             raise BadOption(
                 f"No actor fits this machine: {error} Lower federation.cpus-per-client or "
@@ -62,8 +66,10 @@ class ActorBackend(RayBackend):
             self._idle.put(actor)
 
     def wait(self) -> None:
-        """Until the first actor is ready to be asked."""
-        first_ready([actor.__ray_ready__.remote() for actor in self._alive])
+        """Until every actor has started: the time that a client has to answer begins then."""
+        starting = [actor.__ray_ready__.remote() for actor in self._alive]
+        while starting:
+            starting.remove(first_ready(starting))
 
     def process_message(self, message: Message, context: Context) -> tuple[Message, Context]:
         partition = str(context.node_config["partition-id"])
@@ -72,13 +78,23 @@ class ActorBackend(RayBackend):
             check_alive()  # a message to a store that is gone ends this process without a word
             answer = actor.run.remote(self.app_fn, message, partition, context)
             _, reply, after = ray.get(first_ready([answer]))
-            return reply, after
+            # What failed leaves nothing behind, so that it can be tried again.
+            return reply, context if ran_out(reply) else after
+        except ray.exceptions.OutOfMemoryError as error:  # Ray ended it: the machine was full
+            check_alive()
+            actor = self._successor(actor)
+            return out_of_memory(message, str(error).partition("\n")[0]), context
         except ray.exceptions.RayActorError as error:
             check_alive()
             actor = self._successor(actor)
             raise WorkFailed("the client's process died") from error
         finally:
             self._idle.put(actor)
+
+    def make_room(self) -> None:
+        """Let all actors give back memory that they keep without need."""
+        asked = [actor.__ray_call__.remote(free) for actor in self._alive]
+        ray.wait(asked, num_returns=len(asked), timeout=PATIENCE)
 
     def _successor(self, dead: Any) -> Any:
         """An actor in the place of one that died; none once all were ended on purpose."""

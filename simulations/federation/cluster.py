@@ -24,6 +24,9 @@ OBJECT_STORE = 512 * 2**20
 # Bytes of a message that goes straight to an actor. A larger one goes through Ray's store, and when
 # the store ends in the middle of that, it ends this process with code 1 and without a word.
 INLINE = 8 * 2**20
+# By default Ray's workers give way to everybody (niceness 15). Beside other work of the machine a
+# client then does not even start within the time that it has to answer.
+SETTINGS = {"max_direct_call_object_size": INLINE, "worker_niceness": 0}
 KILLED = (
     "This process was ended from outside, or by Ray, whose store may have died during a large "
     "message. An exit code of 1 means that then, and no leak. What was done before is kept; give "
@@ -142,7 +145,7 @@ def started(folder: Path, cpus: int | None, gpus: int | None = None) -> Callable
                 include_dashboard=False,
                 object_store_memory=OBJECT_STORE,
                 _temp_dir=str(folder),
-                _system_config={"max_direct_call_object_size": INLINE},
+                _system_config=SETTINGS,
                 **QUIET,
             )
             return own_daemons()

@@ -1,5 +1,6 @@
 """SimulationGrid: Flower's Grid over virtual clients; messages go straight to a backend."""
 
+import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable
@@ -11,8 +12,10 @@ from flwr.serverapp import Grid
 from fedpriv.flower import Backend, Run, TaskIdentity
 from fedpriv.progress import wanted_while
 from fedpriv.simulations.federation.contexts import RUN_ID, SERVER_NODE
+from fedpriv.simulations.federation.out_of_memory import ran_out
 from fedpriv.simulations.federation.ray_life import RayLost
 
+log = logging.getLogger(__name__)
 FAILED = 450  # the code of an error reply: the client broke down
 LOOK = 0.2  # seconds between two looks at whether to go on
 
@@ -69,23 +72,36 @@ class SimulationGrid(Grid):
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> list[Message]:
-        """The replies that came in time; fewer of them once `going_on` says stop."""
+        """The replies that came in time; fewer of them once `going_on` says stop.
+
+        Clients that ran out of memory beside others are asked again, one after the other.
+        """
         if self.backend.num_workers <= 1:
             return [self.answered(message) for message in messages if self.going_on()]
         ends = None if timeout is None else time.monotonic() + timeout
-        waiting: set[Future[Message]] = {
-            self._workers.submit(self.answered, message) for message in messages
-        }
-        replies = []
+        asked = {self._workers.submit(self.answered, message): message for message in messages}
+        came: dict[Future[Message], Message] = {}
+        waiting = set(asked)
         while waiting and self.going_on():
             left = LOOK if ends is None else min(LOOK, ends - time.monotonic())
             if left <= 0:
                 break
             done, waiting = wait(waiting, timeout=left, return_when=FIRST_COMPLETED)
-            replies += [future.result() for future in done]
+            came |= {future: future.result() for future in done}
         for late in waiting:
             late.cancel()
-        return replies
+        for future, message in asked.items() if not waiting else ():
+            in_time = ends is None or time.monotonic() < ends
+            if ran_out(came[future]) and in_time and self.going_on():
+                came[future] = self.alone(message)
+        return list(came.values())
+
+    def alone(self, message: Message) -> Message:
+        """The reply of a client that ran out of memory, asked again while nobody else works."""
+        partition = self.contexts[message.metadata.dst_node_id].node_config["partition-id"]
+        log.warning("client %s ran out of memory beside others and is tried again alone", partition)
+        getattr(self.backend, "make_room", lambda: None)()
+        return self.answered(message)
 
     def answered(self, message: Message) -> Message:
         """The client's reply; a client that breaks down answers with an error."""

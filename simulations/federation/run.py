@@ -60,8 +60,8 @@ def backend_of(
 
         actors = ActorBackend(scenario)
         actors.build()
+        actors.wait()  # the first question has a limit, which must not run while actors start
         if ray_address is None and not was_running:
-            actors.wait()
             remember(time.monotonic() - begun)
         yield actors, why
 

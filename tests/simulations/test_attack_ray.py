@@ -1,31 +1,32 @@
 """Attacks on Ray: the scores of one process, shares of GPUs, an early end, a node that dies."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from rays import environment
 from recorded import attacked, recording, scores_in
-from witness import most_at_once
+from witness import begun, most_at_once
 
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables
 from fedpriv.scenario.sections import Attack
 from fedpriv.simulations.judging.on_ray import spread_over
 
-pytestmark = [pytest.mark.slow, pytest.mark.thorough, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
 def ray():
+    """Five workers on two GPUs, so that at half a GPU each it is the GPUs that are scarce."""
     from fedpriv.simulations.federation.cluster import cluster
 
     helpers = str(Path(sys.modules[most_at_once.__module__].__file__).parent)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", helpers)  # where workers find the attack
-        with cluster(cpus=6, gpus=2):
+        with cluster(cpus=5, gpus=2):
             import ray
 
             yield ray
@@ -36,57 +37,59 @@ def recorded(tiny, tmp_path):
     return recording(tiny, tmp_path / "run")
 
 
-def test_calls_of_attacks_share_two_gpus_and_never_more(ray, recorded, tmp_path):
-    place = tmp_path / "seen"
-    place.mkdir()
+@pytest.fixture
+def place(tmp_path):
+    """Where witnesses write down what they see."""
+    (tmp_path / "seen").mkdir()
+    return tmp_path / "seen"
+
+
+def test_calls_of_attacks_share_two_gpus_and_never_more(ray, recorded, tmp_path, place):
     attacks = [
-        Attack(name="witness:Witness", options={"place": str(place), "number": number})
-        for number in range(8)
+        Attack(
+            name="witness:Witness",
+            options={"place": str(place), "number": number, "together": 4},
+        )
+        for number in range(6)
     ]
     with spread_over(gpus=0.5) as spread:
         _, found = attacked(recorded, tmp_path / "there", attacks, spread=spread)
     assert not found.failures
-    most, each = most_at_once(place)
-    assert most == 4 and each == {0: 2, 1: 2}
+    assert most_at_once(place) == (4, {0: 2, 1: 2}) and begun(place) == 6
 
 
-def test_cells_of_a_sweep_share_two_gpus_and_never_more(ray, tmp_path):
+def test_cells_of_a_sweep_share_two_gpus_and_never_more(ray, tmp_path, place):
     from fedpriv.simulations.sweep.sweep import sweep
     from fedpriv.sweepfolder import SweepFolder
 
-    place = tmp_path / "seen"
-    place.mkdir()
-    witness = {"name": "witness:Witness", "place": str(place), "seconds": 3.0}
+    witness = "witness:Witness"
     grid = {
         "name": "grid",
         "data": {"name": "synthetic"},
         "model": {"name": "mlp", "hidden": [8]},
         "training": {"lr": 0.1, "batch-size": 32},
         "federation": {"clients": 2, "rounds": 1, "gpus-per-client": 0.5},
-        "sweep": {"attacks": [witness], "batch-sizes": [1, 2, 3, 4, 5, 6], "victims": 1, "at": 0.0},
+        "sweep": {
+            "attacks": [witness], "batch-sizes": [1, 2, 3, 4, 5], "victims": 1, "at": 0.0,
+            "options": {witness: {"place": str(place), "together": 4}},
+        },
         "defences": [{"name": "none"}],
-    }
+    }  # fmt: skip
     rows = sweep(from_tables(grid), SweepFolder(tmp_path / "sweep"))["rows"]
-    assert not [row["error"] for row in rows if "error" in row]
-    most, each = most_at_once(place)
-    assert 2 <= most <= 4 and max(each.values()) <= 2 and set(each) == {0, 1}
+    assert len(rows) == 5 and not [row["error"] for row in rows if "error" in row]
+    assert most_at_once(place) == (4, {0: 2, 1: 2}) and begun(place) == 5
 
 
-def test_what_was_found_before_a_stop_is_kept_as_partial(ray, recorded, tmp_path):
-    place = tmp_path / "seen"
-    place.mkdir()
-    options = {"place": str(place), "seconds": 300.0}
+def test_what_was_found_before_a_stop_is_kept_as_partial(ray, recorded, tmp_path, place):
+    options = {"place": str(place), "together": 99}  # waits until it is told to stop
     attacks = [Attack(name="linear"), Attack(name="witness:Witness", options=options)]
-    begun = []
+    there = RunFolder(tmp_path / "there")
 
     def progress(part, loss):
-        begun.append(part)
-        return len(begun) < 15  # looks of a second each
+        return not (begun(place) and len(list(there.claims("linear"))) == 12)
 
     with spread_over(workers=2) as spread:
-        there, found = attacked(
-            recorded, tmp_path / "there", attacks, spread=spread, progress=progress
-        )
+        _, found = attacked(recorded, there.path, attacks, spread=spread, progress=progress)
     assert found.partial
     claims = {label: list(there.claims(label)) for label in ("linear", "witness.Witness")}
     assert len(claims["linear"]) == 12 and not any(one.partial for one in claims["linear"])
@@ -144,15 +147,15 @@ cluster.shutdown()
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("fate", "alive"), [("lives", 2), ("dies", 1)])
 def test_a_cluster_of_two_nodes_finds_the_scores_of_one_process(recorded, tmp_path, fate, alive):
     """In a process of its own: a cluster started here must not meet the other tests' Ray."""
     attacks = [Attack(name="adam+cosine", options={"steps": n}) for n in (800, 801, 802, 803)]
     here, _ = attacked(recorded, tmp_path / "here", attacks)
-    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "3" * 64, "RAY_USAGE_STATS_ENABLED": "0"}
     done = subprocess.run(
         [sys.executable, "-c", CLUSTER, recorded.path, tmp_path / "there", fate],
-        capture_output=True, text=True, timeout=500, env={**os.environ, **token, "PYTHONPATH": ""},
+        capture_output=True, text=True, timeout=500, env=environment(),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     said = json.loads(done.stdout.strip().splitlines()[-1])

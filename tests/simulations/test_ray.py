@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from rays import environment
 from recorded import attacked, recording, scores_in
 from rich.console import Console
 
@@ -64,6 +65,28 @@ def test_ray_gives_the_bytes_of_inline(ray, tiny, tmp_path):
     inline = run(tiny, tmp_path / "inline")
     actors = run(changed(tiny, backend="ray"), tmp_path / "ray")
     assert actors.model_file.read_bytes() == inline.model_file.read_bytes()
+
+
+def test_no_client_is_asked_before_all_have_started(ray, tiny, tmp_path, monkeypatch):
+    from fedpriv.simulations.federation import actors
+    from fedpriv.strategies import roster
+
+    started = tmp_path / "started"
+
+    def slow(threads, scenario):
+        time.sleep(2)
+        (started / str(os.getpid())).touch()
+
+    before, asked = roster.Roster._ask, []
+    monkeypatch.setattr(actors, "warm", slow)
+    monkeypatch.setattr(
+        roster.Roster,
+        "_ask",
+        lambda *given: (asked.append(len(list(started.iterdir()))), before(*given)),
+    )
+    started.mkdir()
+    run(changed(tiny, backend="ray"), tmp_path / "ray")
+    assert asked[0] == 2
 
 
 def test_a_killed_client_is_named_and_the_run_goes_on(ray, tiny, tmp_path, monkeypatch):
@@ -173,12 +196,6 @@ print(json.dumps({"nodes": sum(node["Alive"] for node in ray.nodes())}))
 ray.shutdown()
 cluster.shutdown()
 """
-
-
-def environment():
-    """With a token, which a cluster that is joined must ask for."""
-    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "3" * 64}
-    return {**os.environ, **token, "RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": ""}
 
 
 def test_a_cluster_of_two_nodes_is_joined(tiny, tmp_path):
