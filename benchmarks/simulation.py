@@ -1,33 +1,42 @@
-"""Client updates a second: a plain loop, `inline`, `ray`, and stock Flower.
+"""What a simulated federation costs beside its training: loop, `inline`, `ray`, stock Flower.
 
-Everything runs in one process tree, one after another, on quickstart's model and data. A "plain
-loop" is what one would write without a federation: load the state, train, average. Times are per
-round; the first round, which pays for start-up, is stated apart.
+A "plain loop" is what one would write without a federation: load the state, train, average. It and
+`inline` take turns, round by round, in one process on one core; their seconds are CPU time. `ray`
+and stock Flower take turns too, each in a process of its own; their seconds are those of a clock,
+so that they mean something on a quiet machine only. Ray's workers get the same priority in both.
+The first round, which pays for the start, is stated apart. The floor of a round is the loop's time
+divided by the number of workers.
 
-    python benchmarks/simulation.py [--clients 10 100] [--rounds 5] [--thousand]
+    python benchmarks/simulation.py [--clients 10 100] [--megabytes 0.2 10] [--rounds 5]
+    python benchmarks/simulation.py --many 5000
 """
 
 import argparse
+import csv
 import itertools
 import json
 import logging
+import os
 import resource
 import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from rich.console import Console
-from rich.table import Table
 
 from fedpriv.runfolder import RunFolder
-from fedpriv.scenario import Scenario, read
+from fedpriv.scenario import Scenario, from_tables, read
+
+MODELS = {0.2: {"name": "lenet"}, 10.0: {"name": "mlp", "hidden": [3150]}}  # by megabytes
+MANY = {"name": "synthetic", "options": {"train": 10_000, "test": 100, "size": 28, "channels": 1}}
 
 
-def scenario_of(clients: int, rounds: int, backend: str) -> Scenario:
-    return read(
+def scenario_of(clients: int, rounds: int, megabytes: float, backend: str) -> Scenario:
+    plain = read(
         "quickstart",
         [
             f"federation.clients={clients}",
@@ -36,11 +45,13 @@ def scenario_of(clients: int, rounds: int, backend: str) -> Scenario:
             "attacks=[]",
             "keep-truth=false",
         ],
-    )
+    ).plain()
+    data = MANY if clients > 1000 else plain["data"]
+    return from_tables({**plain, "model": MODELS[megabytes], "data": data})
 
 
-def plain_loop(scenario: Scenario, out: Path) -> list[float]:
-    """The same work without Flower: seconds of each round."""
+def plain_loop(scenario: Scenario) -> Iterator[float]:
+    """The same work without Flower: CPU seconds of each round."""
     from fedpriv.clients.job import fit, make_job
     from fedpriv.clients.plugin import PrivacyPlugin
     from fedpriv.scenario.built import first_state
@@ -50,9 +61,9 @@ def plain_loop(scenario: Scenario, out: Path) -> list[float]:
     from fedpriv.strategies.fedavg import weighted_mean
 
     contexts = contexts_of(scenario, {"scenario": scenario.text()})
-    evaluate, state, seconds = Evaluation(scenario), first_state(scenario), []
-    for server_round in range(1, scenario.federation.rounds + 1):
-        started = time.perf_counter()
+    evaluate, state = Evaluation(scenario), first_state(scenario)
+    for server_round in itertools.count(1):
+        started = time.process_time()
         ends, weights = [], []
         for context in contexts.values():
             job = make_job(scenario, state, server_round, context)
@@ -61,8 +72,26 @@ def plain_loop(scenario: Scenario, out: Path) -> list[float]:
             weights.append(metrics["num-examples"])
         state = weighted_mean(ends, weights)
         evaluate(state)
-        seconds.append(time.perf_counter() - started)
-    return seconds
+        yield time.process_time() - started
+
+
+def in_turns(scenario: Scenario, out: Path) -> dict[str, list[float]]:
+    """CPU seconds of each round of the loop and of `inline`, one after the other."""
+    from fedpriv.simulations.federation.progress import PlainLines
+    from fedpriv.simulations.federation.run import simulate
+
+    rounds, loop, inline = plain_loop(scenario), list[float](), list[float]()
+    begun = time.process_time()
+
+    class Turns(PlainLines):
+        def on_round(self, record: dict) -> None:
+            nonlocal begun
+            inline.append(time.process_time() - begun)
+            loop.append(next(rounds))
+            begun = time.process_time()
+
+    simulate(scenario, RunFolder(out), Turns(Console(quiet=True)))
+    return {"loop": loop, "inline": inline}
 
 
 def ours(scenario: Scenario, out: Path) -> list[float]:
@@ -127,67 +156,65 @@ def stock_flower(scenario: Scenario, out: Path) -> list[float]:
     return [after - before for before, after in itertools.pairwise(times)]
 
 
-WAYS = {"loop": plain_loop, "inline": ours, "ray": ours, "stock flower": stock_flower}
+WAYS = {"ray": ours, "stock flower": stock_flower, "many": ours}
 
 
-def measure(way: str, clients: int, rounds: int) -> dict[str, float]:
-    """One way in this process: its steady round, its first round, its memory."""
+def measure(way: str, clients: int, rounds: int, megabytes: float) -> dict[str, list[float]]:
+    """Seconds of the rounds of one way, or of those that take turns, in this process."""
     import torch
 
     torch.set_num_threads(1)
     logging.getLogger("flwr").setLevel(logging.ERROR)
-    backend = "ray" if way == "ray" else "inline"
+    scenario = scenario_of(clients, rounds, megabytes, "ray" if way == "ray" else "inline")
     with TemporaryDirectory() as folder:
-        seconds = WAYS[way](scenario_of(clients, rounds, backend), Path(folder) / "run")
-    # Fmt: skip
+        out = Path(folder) / "run"
+        found = in_turns(scenario, out) if way == "turns" else {way: WAYS[way](scenario, out)}
     peak = max(
         resource.getrusage(who).ru_maxrss
         for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     )
-    steady = statistics.median(seconds[1:])
-    return {"first": seconds[0], "steady": steady, "peak": peak / 2**20}
+    return found | {"peak": [peak / 2**20]}
 
 
-def in_own_process(way: str, clients: int, rounds: int) -> dict[str, float]:
-    command = [sys.executable, "-P", __file__, "--one", way, "--clients", str(clients)]
-    done = subprocess.run(
-        [*command, "--rounds", str(rounds)], capture_output=True, text=True, check=True
-    )
-    return json.loads(done.stdout.strip().splitlines()[-1])
+def in_own_process(way: str, *numbers: float) -> dict[str, list[float]]:
+    command = [sys.executable, "-P", __file__, "--one", way, *map(str, numbers)]
+    env = os.environ | {"RAY_worker_niceness": "0"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
+    found: dict[str, list[float]] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--clients", type=int, nargs="+", default=[10, 100])
-    parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--thousand", action="store_true", help="also 1,000 clients, 3 rounds")
-    parser.add_argument("--one", choices=list(WAYS), help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.one:
-        print(json.dumps(measure(options.one, options.clients[0], options.rounds)))
+    parser.add_argument("--megabytes", type=float, nargs="+", default=list(MODELS))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--ways", nargs="+", default=["turns", "ray", "stock flower"])
+    parser.add_argument("--many", type=int, help="so many clients inline for three rounds, alone")
+    parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.one:
+        way, clients, rounds, megabytes = asked.one
+        print(json.dumps(measure(way, int(clients), int(rounds), float(megabytes))))
         return
-    table = Table(
-        *("clients", "way", "first round s", "round s", "updates/s", "over loop"),
-        *("ms/message over loop", "peak GiB"),
-    )
-    for clients in options.clients:
-        results = {way: in_own_process(way, clients, options.rounds) for way in WAYS}
-        loop = results["loop"]["steady"]
-        for way, result in results.items():
-            table.add_row(
-                str(clients),
-                way,
-                f"{result['first']:.2f}",
-                f"{result['steady']:.3f}",
-                f"{clients / result['steady']:.1f}",
-                f"{result['steady'] / loop:.2f}",
-                f"{(result['steady'] - loop) / clients * 1000:.2f}",
-                f"{result['peak']:.2f}",
-            )
-    Console(width=110).print(table)
-    if options.thousand:
-        result = in_own_process("inline", 1000, 3)
-        print(f"1,000 clients, 3 rounds, inline: peak {result['peak']:.2f} GiB")
+    out = csv.writer(sys.stdout)
+    out.writerow(["megabytes", "clients", "way", "first round", "later round", "of loop", "GiB"])
+    cells = itertools.product(asked.megabytes, asked.clients, asked.ways)
+    if asked.many:
+        cells = iter([(0.2, asked.many, "many")])
+        asked.rounds = 3
+    for megabytes, clients, way in cells:
+        found = in_own_process(way, clients, asked.rounds, megabytes)
+        (peak,) = found.pop("peak")
+        for name, seconds in found.items():
+            pairs = zip(seconds[1:], found.get("loop", seconds)[1:], strict=True)
+            ratio = statistics.median(mine / loop for mine, loop in pairs)
+            later = statistics.median(seconds[1:])
+            out.writerow(
+                [megabytes, clients, name, f"{seconds[0]:.2f}", f"{later:.3f}",
+                 f"{ratio:.3f}" if "loop" in found else "", f"{peak:.2f}"]
+            )  # fmt: skip
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":
