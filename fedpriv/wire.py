@@ -16,6 +16,7 @@ from fedpriv.state import State
 
 ARRAYS, CONFIG, METRICS = "arrays", "config", "metrics"
 EXAMPLES, ROUND, PARTITION = "num-examples", "server-round", "partition-id"
+ADMITTED = "admitted-examples"  # of a client whose "num-examples" is only its weight
 # Kinds of message beside Flower's own: train alone, publish an encoder, share codes or columns,
 # learn a pool.
 ALONE, ENCODER, CODES = "train.standalone", "train.encoder", "query.codes"

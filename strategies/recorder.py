@@ -16,7 +16,7 @@ from fedpriv.evidence.observation import FACTS, Observation
 from fedpriv.evidence.release import Release
 from fedpriv.state import State
 from fedpriv.strategies.curious import Exchange
-from fedpriv.wire import CODES, COLUMNS, EXAMPLES, state_in
+from fedpriv.wire import ADMITTED, CODES, COLUMNS, EXAMPLES, state_in
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +111,7 @@ class Recorder:
         """The exchange with all that the server knows about it."""
         sent = _state(exchange.sent.content.array_records)
         received = _state(exchange.reply.content.array_records)
-        examples = _number(exchange.reply.content.metric_records, (EXAMPLES,))
+        examples = _number(exchange.reply.content.metric_records, (ADMITTED, EXAMPLES))
         given = dict(self.facts(exchange.round, int(examples or 1)))
         known: dict[str, Any] = {"classes": classes_in(sent), **given}
         if examples is not None and examples >= 1:

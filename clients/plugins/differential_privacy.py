@@ -41,10 +41,10 @@ from fedpriv.scenario.built import shares_of
 from fedpriv.scenario.sharing import sharing_of
 from fedpriv.scenario.types import OrInfinite
 from fedpriv.state import State
-from fedpriv.wire import EXAMPLES, PARTITION
+from fedpriv.wire import ADMITTED, EXAMPLES, PARTITION
 
 # Figures that follow from public numbers alone: settings, models received, the account itself.
-PUBLIC = (PARTITION, "steps", "epsilon", "delta", "guard-alarms")
+PUBLIC = (PARTITION, "steps", "epsilon", "delta", "guard-alarms", ADMITTED)
 
 
 def turns_of(scenario: Scenario) -> int:
@@ -74,6 +74,7 @@ class Plan:
     rate: float  # with which a batch takes a sample
     steps: int
     batch: int  # its expected size
+    samples: int  # that the client admits to train on
 
 
 @dataclass(frozen=True)
@@ -179,6 +180,7 @@ class DifferentialPrivacy(PrivacyPlugin):
         history = composed(recalled(job.memory), plan.noise, plan.rate, plan.steps)
         if self.accounted:
             job.report |= self.within_budget(history, count.epsilon, f"Round {job.round}")
+            job.report[ADMITTED] = plan.samples  # its ε is spent, and steps say as much
         charge(job.memory, history)
         job.keep(Charged(history))
         job.batches = poisson(plan.rate, plan.steps)
@@ -221,7 +223,7 @@ class DifferentialPrivacy(PrivacyPlugin):
                 )
             steps_in_all, others = steps * turns_of(scenario), self.evaluations(scenario)
             noise = noise_for(left, self.delta, rate, steps_in_all, self.accountant, others)
-        return Plan(noise, rate, steps, min(training.batch_size, samples))
+        return Plan(noise, rate, steps, min(training.batch_size, samples), samples)
 
     def evaluations(self, scenario: Scenario) -> tuple[Steps, ...]:
         """What the evaluations of a run spend: all clients are asked once a round."""

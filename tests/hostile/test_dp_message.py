@@ -61,7 +61,7 @@ def test_512_and_513_samples_differ_in_nothing_but_the_update(holding, declared)
         figures.pop("epsilon")  # it grows from round to round, by what is compared here
         told.append((figures, rate, job.optimiser.expected_batch_size))
     assert all(one == told[0] for one in told)
-    assert told[0][0].keys() == {"num-examples", "steps", "delta"}
+    assert told[0][0].keys() == {"num-examples", "admitted-examples", "steps", "delta"}
     assert told[0][0]["num-examples"] == 1
 
 
