@@ -126,7 +126,10 @@ def members_of(scenario: Scenario) -> int:
     each = max(1, len(training_samples(scenario)[0]) // federation.clients)
     used = min(each, training.steps_for(each) * training.batch_size * federation.rounds)
     outside = scenario.data.reserve + len(dataset_of(scenario).y_test)
-    return min(used * federation.clients, scenario.inference.candidates // 2, outside // 2)
+    asked = scenario.inference
+    if asked.members is not None:
+        return min(used * federation.clients, asked.members)
+    return min(used * federation.clients, asked.candidates // 2, outside // 2)
 
 
 def sweep_seconds(cells: Sequence[Cell], sweep: Sweep) -> float:

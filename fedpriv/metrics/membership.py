@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.stats import hypergeom
+from scipy.stats import binom, hypergeom
 from torch import Tensor
 
 from fedpriv.errors import BadInput
@@ -110,6 +110,15 @@ def chance_found(hits: int, members: int, others: int, most: float = USUAL) -> f
     if hits + accused > members + others:
         return 0.0
     return float(hypergeom.sf(hits - 1, members + others, members, hits + accused))
+
+
+def alarms_for(most: float, others: int, level: float) -> int:
+    """So many of the held-out samples may be accused that the true rate is `most` or more.
+
+    A threshold is set by few held-out samples, and the rate that they show is inexact. The share of
+    all samples above the (k + 1)-th of n is below `most` as often as n draws have more than k hits.
+    """
+    return int(binom.ppf(level, others, most))
 
 
 def curve(rates: Sequence[float] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:

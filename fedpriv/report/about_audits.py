@@ -1,10 +1,11 @@
 """The section of a page about an audit: what was asked, tested and not tested, and defences."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedpriv.catalogue import METRICS
 from fedpriv.report.blocks import Cell, Section, Table
+from fedpriv.report.kinds import word_of
 from fedpriv.report.reading import Run
 
 MARKS = {"leaks": "bad", "holds": "good", "undecided": "", "tested": "good", "not tested": "near"}
@@ -41,16 +42,14 @@ def audit_section(run: Run) -> Section:
             f"{run.app['clients']} simulated clients{NAMED[run.app['clients-named-by']]}. {words}"
         )
     tables = [
-        questions("The federation as configured", found["questions"]),
-        questions("Kinds of claim that no gate asks about", found.get("besides", [])),
+        questions("The federation as configured", found["questions"], found["doubts"]),
         questions(
-            "What a server could make clients do: one step on a few samples",
-            found["possible"]["questions"],
+            "Kinds of claim that no gate asks about", found.get("besides", []), found["doubts"]
         ),
-        questions(
-            "What servers read that change the model",
-            found.get("malicious", {}).get("questions", []),
+        of_servers(
+            "What a server could make clients do: one step on a few samples", found["possible"]
         ),
+        of_servers("What servers read that change the model", found.get("malicious", {})),
         defences(found),
         coverage(found["coverage"]),
         missing(found["missing"]),
@@ -62,8 +61,14 @@ def marked(word: str) -> Cell:
     return Cell(word, MARKS.get(word, ""))
 
 
-def questions(caption: str, found: Sequence[dict[str, Any]]) -> Table:
-    """A row for each kind of claim."""
+def of_servers(caption: str, found: Mapping[str, Any]) -> Table:
+    """The same about servers; where they are undecided as a whole, nothing about them holds."""
+    doubts = ["they are undecided as a whole"] if found.get("outcome") == "undecided" else []
+    return questions(caption, found.get("questions", []), doubts)
+
+
+def questions(caption: str, found: Sequence[dict[str, Any]], doubts: Sequence[str] = ()) -> Table:
+    """A row for each kind of claim; what is doubted does not hold."""
     rows = []
     for one in found:
         metric = METRICS.build(one["metric"])
@@ -71,7 +76,7 @@ def questions(caption: str, found: Sequence[dict[str, Any]]) -> Table:
         rows.append(
             (
                 one["claim"],
-                marked(one["word"]),
+                marked(word_of(one, doubts)),
                 f"{one['hits']} of {one['victims']} ({one['clients']} clients)",
                 f"{one['low']:.0%}–{one['high']:.0%}",
                 metric.said or one["metric"],

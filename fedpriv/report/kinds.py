@@ -32,7 +32,7 @@ def kinds_of_audit(found: Mapping[str, Any]) -> list[Kind]:
     A kind that holds by its scores is undecided where the audit doubts them.
     """
     judged = [
-        _of_question(one, doubts_about(one["claim"], found["doubts"]))
+        _of_question(one, word_of(one, found["doubts"]))
         for one in (*found["questions"], *found.get("besides", ()))
     ]
     known = {one.claim for one in judged}
@@ -45,6 +45,12 @@ def kinds_of_audit(found: Mapping[str, Any]) -> list[Kind]:
         if claim not in known and found != {"does not apply"}
     ]
     return in_order([*judged, *others])
+
+
+def word_of(one: Mapping[str, Any], doubts: Sequence[str]) -> str:
+    """The word of a question: one that holds by its scores is undecided where it is doubted."""
+    doubted = one["word"] == "holds" and doubts_about(one["claim"], doubts)
+    return "undecided" if doubted else str(one["word"])
 
 
 def doubts_about(claim: str, doubts: Sequence[str]) -> list[str]:
@@ -64,9 +70,8 @@ def _why(states: set[str]) -> str:
     return "no bound decides it; the figures are below" if "tested" in states else "see below"
 
 
-def _of_question(one: Mapping[str, Any], doubts: Sequence[str] = ()) -> Kind:
-    metric = METRICS.build(one["metric"])
-    light = OUTCOMES["undecided" if doubts and one["word"] == "holds" else one["word"]]
+def _of_question(one: Mapping[str, Any], word: str) -> Kind:
+    metric, light = METRICS.build(one["metric"]), OUTCOMES[word]
     if one["bound"] is None:
         figures = f"{one['hits']} of {one['victims']} right ({one['low']:.0%}–{one['high']:.0%})"
         blind = "" if one["blind"] is None else f"a blind guess: {one['blind']:.0%}"
@@ -76,7 +81,8 @@ def _of_question(one: Mapping[str, Any], doubts: Sequence[str] = ()) -> Kind:
     whose = f"{one['clients_hit']} of {one['clients']} clients, " * (one["unit"] == "client")
     interval = f"{whose}{one['low']:.0%}–{one['high']:.0%}"
     figures = f"{one['hits']} of {one['victims']} {bound} ({interval})"
-    beside = f"worst {metric.shown(one['worst'])}, blind {metric.shown(one['blind'])}"
+    by = f" by {one['attack']}" if one["attack"] else ""
+    beside = f"worst {metric.shown(one['worst'])}{by}, blind {metric.shown(one['blind'])}"
     return Kind(one["claim"], light, WORDS[light], figures, beside)
 
 

@@ -16,6 +16,7 @@ from fedpriv.files import write_bytes
 from fedpriv.manifest import write_manifest
 from fedpriv.metrics.rates import LEVEL, at_most
 from fedpriv.report.about_epsilon import card_rows
+from fedpriv.report.kinds import word_of
 from fedpriv.report.lights import OUTCOMES, WORDS, Light
 from fedpriv.report.paper import BOTTOM, INK, LEFT, LINE, RIGHT, SOFT, Paper
 from fedpriv.report.reading import Run, read_material
@@ -102,9 +103,10 @@ def first_page(paper: Paper, run: Run, letters: int) -> None:
     paper.table([("", 20), ("", 80)], shortened(scope(run), letters))
     paper.heading("Victims and bounds")
     asked = [*found["questions"], *found.get("besides", [])]
-    columns = [("claim", 10), ("outcome", 11), ("victims hit", 17), ("95 % interval", 13)]
-    columns += [("worst", 11), ("blind guess", 12), ("bound", 13), ("attack", 20)]
-    paper.table(columns, shortened(map(question, asked), letters))
+    columns = [("claim", 10), ("outcome", 14), ("victims hit", 17), ("95 % interval", 13)]
+    columns += [("worst", 11), ("blind guess", 12), ("bound", 13), ("attack", 19)]
+    rows = [question(one, word_of(one, found["doubts"])) for one in asked]
+    paper.table(columns, shortened(rows, letters))
     paper.skip(3)
     paper.paragraph(
         "A victim is one sample of one client; its worst score over all attacks counts once. "
@@ -208,7 +210,7 @@ def scope_of_app(run: Run) -> Iterator[tuple[str, str]]:
     yield "next step", f"{found['next']['what']} {found['next']['command']}"
 
 
-def question(one: Mapping[str, Any]) -> tuple[str, ...]:
+def question(one: Mapping[str, Any], word: str) -> tuple[str, ...]:
     metric = METRICS.build(one["metric"])
     if one["bound"] is None:
         values = [
@@ -221,7 +223,7 @@ def question(one: Mapping[str, Any]) -> tuple[str, ...]:
         bound = f"none {side} {metric.shown(one['bound'])}"
     hit = f"{one['hits']} of {one['victims']} ({one['clients']} clients)"
     interval = f"{one['low']:.0%} to {one['high']:.0%}"
-    return (one["claim"], one["word"], hit, interval, *values, bound, one["attack"] or "–")
+    return (one["claim"], word, hit, interval, *values, bound, one["attack"] or "–")
 
 
 def server_sentences(found: Mapping[str, Any]) -> Iterator[str]:
@@ -255,7 +257,7 @@ def residual(run: Run) -> Iterator[str]:
     if found["outcome"] == "leaks":
         yield "The federation leaks as it is configured. Do not run it on private data as it is."
     for one in found["questions"]:
-        if one["word"] == "holds" and one["bound"] is not None:
+        if word_of(one, found["doubts"]) == "holds" and one["bound"] is not None:
             by_client = one["unit"] == "client"
             count = one["clients"] if by_client else one["victims"]
             whose = "clients may have a sample that leaks" if by_client else "samples may leak"

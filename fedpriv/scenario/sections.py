@@ -271,12 +271,19 @@ class Inference:
     Args:
         candidates (samples): Samples that the attacker asks about: half of them members, half
             samples of the same labels that were held out. Example: `500`.
+        members (samples): Members among them; audits ask about all. With more members than
+            held-out samples each of these stands for several, and three quarters of the samples
+            that no client has are candidates. Default: one member for each held-out sample.
+            Example: `4000`.
     """
 
     candidates: int = 2000
+    members: int | None = None
 
     def __post_init__(self) -> None:
         at_least("inference.candidates", self.candidates, 2)
+        if self.members is not None:
+            at_least("inference.members", self.members, 1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -68,19 +68,20 @@ def bound(one: Outcome) -> str:
 def told_more(kinds: Collection[str], less: Mapping[str, int] | None = None) -> str:
     """By whom kinds of claim were judged that not even a better informed server can make.
 
-    `less` are the clients that were judged by a server which is told less, by cell.
+    `less` are the clients of whom a server that is told less draws nothing, by cell.
     """
     if not kinds:
         return ""
     text = (
         f" About the {' and the '.join(sorted(kinds))} a server was asked that is also told each "
-        "client's model after its first step, and so knows more than the real one."
+        "client's model after its first step, and so knows more than the real one. The samples are "
+        "those of that step, which clients draw at random."
     )
     if less:
         cells = ", ".join(f"{count} in {cell}" for cell, count in less.items())
         text += (
-            f" It drew a sample of some clients; these were asked about by one that is told their "
-            f"model after more steps ({cells})."
+            f" It drew a sample of some clients; one that is told their model after more steps "
+            f"draws none of them ({cells})."
         )
     return text
 
@@ -131,6 +132,16 @@ def advice(tried: Sequence[Tried], plain: float | None, cell: str) -> str:
             text += f", {best.price.bytes:.1f} × the bytes"
     most = largest_epsilon(tried)
     return text + (f". The largest ε that holds is {most:g}." if most is not None else ".")
+
+
+def without_time(untried: Sequence[str]) -> str:
+    """What is said of defences where the time ended before any was tried."""
+    if not untried:
+        return ""
+    return (
+        f"No defence was tried: the time ended before. {len(untried)} wait for their turn: "
+        f"{', '.join(untried)}."
+    )
 
 
 def interval(price: Price) -> str:

@@ -1,5 +1,6 @@
 """Controls: the attacks of a cell on planted clients without the defence."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,11 +8,12 @@ from fedpriv.errors import FedprivError
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
 from fedpriv.simulations.audit.cells import Cell
-from fedpriv.simulations.audit.fairness import cells_of, unproven
+from fedpriv.simulations.audit.fairness import HOLDS, cells_of, unproven
 from fedpriv.simulations.audit.probe import Found, Means
 from fedpriv.simulations.audit.scored import scores_in
 from fedpriv.simulations.audit.stage import exposed_cell
 from fedpriv.simulations.audit.tasks import AttackTask
+from fedpriv.simulations.judging.outcome import Word
 
 
 def undefended(scenario: Scenario, cell: Cell) -> tuple[Scenario, Cell]:
@@ -24,11 +26,20 @@ def undefended(scenario: Scenario, cell: Cell) -> tuple[Scenario, Cell]:
     return plain, (cell if plain != scenario else Cell(cell.round, 1))
 
 
-def controlled(found: Found, scenario: Scenario, place: RunFolder, means: Means) -> Found:
-    """What was found, with controls of those cells where no attack beats a blind guess."""
+def controlled(
+    found: Found,
+    scenario: Scenario,
+    place: RunFolder,
+    means: Means,
+    words: Sequence[Word] = HOLDS,
+) -> Found:
+    """What was found, with controls of those cells where no attack beats a blind guess.
+
+    `words` are those that need one.
+    """
     rows = cells_of(found.rows)
     for cell, methods in found.methods.items():
-        if not unproven(means.gates, rows.get(cell.name, [])):
+        if not unproven(means.gates, rows.get(cell.name, []), words):
             continue
         plain, easier = undefended(scenario, cell)
         folder = place.below("controls", cell.name)

@@ -19,7 +19,7 @@ from fedpriv.simulations.audit.ladder import (
     trained,
 )
 from fedpriv.simulations.audit.probe import Found
-from fedpriv.simulations.audit.series import inferred_from, recorded
+from fedpriv.simulations.audit.series import SeriesTask, recorded
 from fedpriv.simulations.audit.stage import attacked
 from fedpriv.simulations.audit.state import Audit
 from fedpriv.simulations.audit.work import units_of
@@ -90,14 +90,15 @@ def judged_with_price(work: Audit, candidate: Candidate, cell: Cell, found: Foun
     if one.word != "holds":
         return one
     price = price_of(work, candidate)
-    series = inferred_from(
+    series = SeriesTask(
         candidate.scenario,
-        training_of(work, candidate),
-        work.means,
+        training_of(work, candidate).path,
+        work.means.own,
+        work.means.metrics,
         work.units,
         work.rounds,
         shadows=False,
-    )
+    )(work.means.in_time)
     known = judged_defence(candidate, found, work.gates, own, series, work.series.controls)
     return replace(known, price=price)
 

@@ -19,6 +19,7 @@ from fedpriv.simulations.audit.conclusion import (
     saved_steps,
     sentence,
     told_more,
+    without_time,
 )
 from fedpriv.simulations.audit.coverage import Audited, Line, coverage
 from fedpriv.simulations.audit.fairness import of_fairness
@@ -93,7 +94,9 @@ def concluded(work: Audit) -> dict[str, Any]:
         "cheapest": best.name if best else None,
         "largest-epsilon": largest_epsilon(work.tried),
         "epsilon-curve": curve(work.tried),
-        "advice": advice(work.tried, accuracy, work.where) or work.price_of_own,
+        "advice": advice(work.tried, accuracy, work.where)
+        or work.price_of_own
+        or without_time(work.untried),
         "next": next_step(word, best, work.named, minutes_for(work), str(work.folder.path)),
         "missing": [
             *work.own.missing,

@@ -6,22 +6,23 @@ about the real federation says nothing.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from rich.console import Console
 
 from fedpriv.errors import FedprivError
+from fedpriv.progress import Progress
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario, from_tables, merged
 from fedpriv.scenario.built import shares_of
-from fedpriv.simulations.audit.probe import Means
-from fedpriv.simulations.audit.series import inferred_from, recorded
+from fedpriv.simulations.audit.series import SeriesTask, recorded
 from fedpriv.simulations.federation.progress import PlainLines
 from fedpriv.simulations.federation.run import simulate
 from fedpriv.simulations.judging.inferred import JUDGES, beating
 from fedpriv.tables import Row
 
-SAMPLES, EPOCHS, ROUNDS = 20, 5, 8  # of each planted client, its passes over them, rounds at most
+SAMPLES, EPOCHS, ROUNDS = 20, 20, 8  # of each planted client, its passes over them, rounds at most
 
 
 def planted(scenario: Scenario) -> Scenario:
@@ -52,21 +53,30 @@ def planted(scenario: Scenario) -> Scenario:
     )
 
 
-def control(scenario: Scenario, folder: RunFolder, means: Means) -> list[Row]:
-    """The scores of a planted federation; none where it cannot be made."""
-    try:
-        plain = planted(replace(scenario, training=replace(scenario.training, local_steps=None)))
-        simulate(
-            recorded(plain),
-            folder,
-            PlainLines(Console(quiet=True)),
-            resume=folder.rounds_file.exists(),
-            progress=means.in_time,
-        )
-        own = replace(means, own=())
-        return inferred_from(plain, folder, own, 0, ROUNDS, shadows=False).rows
-    except FedprivError:
-        return []
+@dataclass(frozen=True)
+class ControlTask:
+    """The scores of a planted federation, made in a folder; none where it cannot be made."""
+
+    scenario: Scenario
+    place: Path
+    metrics: tuple[str, ...]
+
+    def __call__(self, progress: Progress) -> list[Row]:
+        training = replace(self.scenario.training, local_steps=None)
+        folder = RunFolder(self.place)
+        try:
+            plain = planted(replace(self.scenario, training=training))
+            simulate(
+                recorded(plain),
+                folder,
+                PlainLines(Console(quiet=True)),
+                resume=folder.rounds_file.exists(),
+                progress=progress,
+            )
+        except FedprivError:
+            return []
+        task = SeriesTask(plain, self.place, (), self.metrics, 0, ROUNDS, shadows=False)
+        return task(progress).rows
 
 
 def of_controls(rows: Iterable[Row], controls: Iterable[Row]) -> list[str]:

@@ -11,12 +11,8 @@ from fedpriv.progress import Progress, go_on
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.sections import Attack
-from fedpriv.simulations.audit.battery import (
-    Method,
-)
-from fedpriv.simulations.audit.cells import (
-    Cell,
-)
+from fedpriv.simulations.audit.battery import Method
+from fedpriv.simulations.audit.cells import Cell
 from fedpriv.simulations.audit.tasks import Carry
 from fedpriv.simulations.federation.exposure import Starts
 from fedpriv.simulations.judging.attacking import Recording
@@ -55,9 +51,7 @@ class Found:
     attacks: dict[str, list[str]] = field(default_factory=dict)
     seconds: float = 0.0
     units: int = 0
-    methods: dict[Cell, tuple[Method, ...]] = field(
-        default_factory=dict
-    )  # as they were carried out
+    methods: dict[Cell, tuple[Method, ...]] = field(default_factory=dict)  # as carried out
     controls: list[Row] = field(default_factory=list)  # scores on planted clients, undefended
     trials: dict[str, Any] = field(default_factory=dict)  # how many steps attacks need, by cell
 

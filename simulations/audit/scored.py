@@ -10,12 +10,8 @@ from fedpriv.evidence.truth import Truth
 from fedpriv.metrics.recognition import Recogniser, recogniser
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import dataset_of, test_samples
-from fedpriv.simulations.audit.battery import (
-    Method,
-)
-from fedpriv.simulations.audit.cells import (
-    together,
-)
+from fedpriv.simulations.audit.battery import Method
+from fedpriv.simulations.audit.cells import together
 from fedpriv.simulations.audit.probe import Means, Probe
 from fedpriv.simulations.audit.shrinking import shrink
 from fedpriv.simulations.judging.judge import judge_of, scores_of

@@ -5,21 +5,26 @@ audit records its training, and no single round is exposed for it.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from fedpriv.errors import FedprivError
+from fedpriv.errors import BadInput, FedprivError
+from fedpriv.progress import Progress
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import shares_of
 from fedpriv.scenario.sections import Attack
 from fedpriv.simulations.audit.battery import Method, built, distinct, on_series
 from fedpriv.simulations.audit.cells import Cell
-from fedpriv.simulations.audit.probe import Found, Means
+from fedpriv.simulations.audit.probe import Found
 from fedpriv.simulations.judging.conditions import row_of
+from fedpriv.simulations.judging.held import outsiders
 from fedpriv.simulations.judging.judge import judged
 
 SHADOWS = "shadows"  # what attacks need that train federations of their own
 PART = 0.3  # of the units that shadow federations may take, a sample of a batch for a step
+ASKING = 0.05  # of the units that candidates may take, one for a candidate in a round
+MEMBERS = 4000  # at most so many members are asked about
 
 
 def recorded(scenario: Scenario, own: Sequence[Attack] = ()) -> Scenario:
@@ -38,54 +43,77 @@ def wanted(scenario: Scenario, own: Sequence[Attack] = ()) -> list[Method]:
     return distinct([*on_series(scenario), *asked])
 
 
-def inferred_from(
-    scenario: Scenario,
-    folder: RunFolder,
-    means: Means,
-    units: int,
-    rounds: int,
-    shadows: bool = True,
-) -> Found:
-    """What attacks on all rounds say about the training in a folder.
+def asking(scenario: Scenario, units: int, rounds: int) -> Scenario:
+    """The scenario with as many members asked about as there are, and as the units have room for.
+
+    A share of 5 % that is allowed is not told from one of 6 % by a few hundred.
+    """
+    room = int(ASKING * units / max(1, rounds))
+    members = min(MEMBERS, room, sum(map(len, shares_of(scenario))))
+    asked = scenario.inference
+    if members <= len(outsiders(scenario)[0]) or asked.members is not None:
+        return scenario  # each has a held-out sample of its own
+    return replace(scenario, inference=replace(asked, members=members))
+
+
+@dataclass(frozen=True)
+class SeriesTask:
+    """Attacks on all rounds of the training in a folder, and what they say about it.
 
     Without `shadows` those are left out that train federations of their own.
     """
-    found, cell = Found(), Cell(0)
-    methods = [
-        method
-        for method in wanted(scenario, means.own)
-        if shadows or SHADOWS not in row_of(method.name).needs
-    ]
-    if not methods:
+
+    scenario: Scenario
+    place: Path
+    own: tuple[Attack, ...]  # the rows of the scenario's [[attacks]]
+    metrics: tuple[str, ...]
+    units: int
+    rounds: int
+    shadows: bool = True
+
+    def __call__(self, progress: Progress) -> Found:
+        found, cell = Found(), Cell(0)
+        scenario = asking(self.scenario, self.units, self.rounds)
+        methods = [
+            method
+            for method in wanted(scenario, self.own)
+            if self.shadows or SHADOWS not in row_of(method.name).needs
+        ]
+        if not methods:
+            return found
+        able = []
+        for method in methods:
+            room = int(PART * self.units)
+            try:
+                takes = shadow_units(method, scenario, self.rounds)
+            except BadInput as error:  # too few samples of the attacker's own to train shadows on
+                found.refused[method.label] = str(error)
+                continue
+            if takes > room:
+                found.lacks(cell, method.label, f"{room} units have no room for its shadows")
+            else:
+                able.append(method)
+        attacks = tuple(method.attack() for method in able)
+        try:
+            done = judged(
+                RunFolder(self.place),
+                replace(scenario, attacks=attacks, keep_truth="numbers"),
+                metrics=self.metrics,
+                progress=progress,
+            )
+        except FedprivError as error:
+            found.lacks(cell, "all", str(error))
+            return found
+        for failure in done.failures:
+            if failure.refused:
+                found.refused[failure.attack] = failure.why
+            else:
+                found.lacks(cell, failure.attack, failure.why)
+        if done.partial:
+            found.lacks(cell, "all", "cut short")
+        found.rows = [{**row, "run": cell.name, "batch": cell.said(scenario)} for row in done.rows]
+        found.attacks[cell.name] = [method.label for method in able]
         return found
-    able = []
-    for method in methods:
-        room = int(PART * units)
-        if shadow_units(method, scenario, rounds) > room:
-            found.lacks(cell, method.label, f"{room} units have no room for its shadows")
-        else:
-            able.append(method)
-    attacks = [method.attack() for method in able]
-    try:
-        done = judged(
-            folder,
-            replace(scenario, attacks=tuple(attacks), keep_truth="numbers"),
-            metrics=means.metrics,
-            progress=means.in_time,
-        )
-    except FedprivError as error:
-        found.lacks(cell, "all", str(error))
-        return found
-    for failure in done.failures:
-        if failure.refused:
-            found.refused[failure.attack] = failure.why
-        else:
-            found.lacks(cell, failure.attack, failure.why)
-    if done.partial:
-        found.lacks(cell, "all", "cut short")
-    found.rows = [{**row, "run": cell.name, "batch": cell.said(scenario)} for row in done.rows]
-    found.attacks[cell.name] = [method.label for method in able]
-    return found
 
 
 def shadow_units(method: Method, scenario: Scenario, rounds: int) -> int:

@@ -113,6 +113,8 @@ def attacked(
             continue
         if probe.recording.updates:
             probes.append(probe)
+            if why := uncounted(probe):
+                found.lacks(cell, "all", why)
         else:
             found.lacks(cell, "all", "no client shared an update of samples that it kept")
     share = units // max(1, len(cells))
@@ -140,6 +142,19 @@ def attacked(
     for probe in probes if only is None else ():
         few(probe, found, means.gates)
     return found
+
+
+def uncounted(probe: Probe) -> str:
+    """Why attacks look for too few samples: clients say fewer than they use, as dp's weight of 1.
+
+    Poisson batches have no fixed size, so that a few more than expected are no reason.
+    """
+    truths = [probe.folder.truth_of(one.name) for one in probe.recording.updates]
+    used = [len(truth.y) for truth in truths if truth is not None]
+    mean = sum(used) / max(1, len(used))
+    if mean <= 2 * probe.samples:
+        return ""
+    return f"attacks look for {probe.samples} samples of a client, and clients use {mean:.0f}"
 
 
 def few(probe: Probe, found: Found, gates: Sequence[Gate]) -> None:

@@ -11,7 +11,7 @@ The trials are the final of a cell's race as well. `strongest` runs in every cel
 finalist that finds no more than it does.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -77,6 +77,15 @@ class Trial:
         }
 
 
+@dataclass(frozen=True, eq=False)
+class Ran:
+    """The decibels of every planted sample, of a blind guess, and the part of the steps taken."""
+
+    found: Tensor
+    blind: Tensor
+    part: float
+
+
 @dataclass(frozen=True)
 class TrialTask:
     """One attack on the planted clients of a cell, with all its steps and with fewer."""
@@ -93,27 +102,39 @@ class TrialTask:
 
         mean = test_samples(scenario)[0].float().mean(dim=0)
 
-        def run(part: float) -> _Ran | None:
+        def run(part: float) -> Ran | None:
             cut = shortened(self.method, scenario, part)
-            return _ran(cut, scenario, seen, folder, mean, told)
+            found = _ran(cut, scenario, seen, folder, mean, told)
+            return None if told.stopped else found
 
-        steps = steps_of(self.method, scenario)
-        whole = run(1.0)
-        if whole is None or told.stopped:
-            return Trial(steps=steps, all_steps=steps)
-        values, blind = _plain(whole.found), _plain(whole.blind)
-        kept = Trial(1.0, steps, steps, values, values, blind, whole.part)
-        for part in PARTS if beats(whole.found, whole.blind) else ():
-            less = steps_of(shortened(self.method, scenario, part), scenario)
-            if less >= steps:
-                break
-            found = run(part)
-            if found is None or told.stopped:
-                break
-            if lossless(whole.found, found.found, whole.blind):
-                taken = _plain(found.found)
-                return replace(kept, part=part, steps=less, taken=taken, ran=found.part)
-        return kept
+        def steps_at(part: float) -> int:
+            return steps_of(shortened(self.method, scenario, part), scenario)
+
+        return fewest(run, steps_at)
+
+
+def fewest(run: Callable[[float], Ran | None], steps_at: Callable[[float], int]) -> Trial:
+    """An attack with all its steps, and with the fewest that lose next to nothing.
+
+    `run` takes a part of the steps. It gives None where the attack cannot act or the time was up.
+    """
+    steps = steps_at(1.0)
+    whole = run(1.0)
+    if whole is None:
+        return Trial(steps=steps, all_steps=steps)
+    values, blind = _plain(whole.found), _plain(whole.blind)
+    kept = Trial(1.0, steps, steps, values, values, blind, whole.part)
+    for part in PARTS if beats(whole.found, whole.blind) else ():
+        less = steps_at(part)
+        if less >= steps:
+            break
+        found = run(part)
+        if found is None:
+            break
+        if lossless(whole.found, found.found, whole.blind):
+            taken = _plain(found.found)
+            return replace(kept, part=part, steps=less, taken=taken, ran=found.part)
+    return kept
 
 
 def beats(found: Tensor, blind: Tensor) -> bool:
@@ -138,15 +159,6 @@ def lossless(whole: Tensor, less: Tensor, blind: Tensor) -> bool:
     return mean <= min(LOSES, max(0.0, GAIN * gained)) and best <= LOSES_BEST
 
 
-@dataclass(frozen=True, eq=False)
-class _Ran:
-    """The decibels of every planted sample, of a blind guess, and the part of the steps taken."""
-
-    found: Tensor
-    blind: Tensor
-    part: float
-
-
 def _ran(
     method: Method,
     scenario: Scenario,
@@ -154,7 +166,7 @@ def _ran(
     folder: RunFolder,
     mean: Tensor,
     told: Told,
-) -> _Ran | None:
+) -> Ran | None:
     """An attack on planted clients; the blind guess is the public mean.
 
     None where the attack cannot act.
@@ -170,12 +182,12 @@ def _ran(
             return None
         g, t = claim.pairs(truth)
         real = claim.as_pixels(truth.x)[t]
-        found.append(_error(claim.pixels[0][g], real))
-        blind.append(_error(claim.as_pixels(mean[None]), real))
+        found.append(decibels(claim.pixels[0][g], real))
+        blind.append(decibels(claim.as_pixels(mean[None]), real))
     if not found:
         return None
     part = evaluated(made, len(seen)) / max(1, steps_of(method, scenario))
-    return _Ran(torch.cat(found), torch.cat(blind), min(1.0, part or 1.0))
+    return Ran(torch.cat(found), torch.cat(blind), min(1.0, part or 1.0))
 
 
 def evaluated(made: Sequence[Any], clients: int) -> float:
@@ -185,7 +197,8 @@ def evaluated(made: Sequence[Any], clients: int) -> float:
     return float(sum(counts)) / max(1, clients)
 
 
-def _error(guess: Tensor, real: Tensor) -> Tensor:
+def decibels(guess: Tensor, real: Tensor) -> Tensor:
+    """PSNR of every guess."""
     return -10 * (guess - real).square().flatten(1).mean(1).clamp_min(1e-10).log10()
 
 

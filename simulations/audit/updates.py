@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from fedpriv.errors import FedprivError
@@ -11,7 +10,7 @@ from fedpriv.evidence.victims import slots_of
 from fedpriv.metrics.rates import LEVEL, SHARE, victims_for
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario.built import shares_of
-from fedpriv.simulations.audit.battery import RACER, Method, shortened, standing
+from fedpriv.simulations.audit.battery import RACER, Method, standing
 from fedpriv.simulations.audit.cells import (
     Cell,
     configured_cells,
@@ -23,19 +22,21 @@ from fedpriv.simulations.audit.controls import controlled
 from fedpriv.simulations.audit.defending import defences
 from fedpriv.simulations.audit.doubts import of_missing
 from fedpriv.simulations.audit.malicious import guarded, promised, servers
-from fedpriv.simulations.audit.planted_series import control
+from fedpriv.simulations.audit.planted_series import ControlTask
 from fedpriv.simulations.audit.probe import Found
-from fedpriv.simulations.audit.series import inferred_from, recorded
+from fedpriv.simulations.audit.series import SeriesTask, recorded
 from fedpriv.simulations.audit.stage import RACING, attacked, exposed_cell
 from fedpriv.simulations.audit.state import Audit
 from fedpriv.simulations.audit.told import (
-    LESS,
+    FEW,
     drawn,
     holding,
     instead,
     merged,
+    silent,
     tellable,
     told_cells,
+    told_less,
 )
 from fedpriv.simulations.audit.work import calibrated, planned, units_of
 from fedpriv.simulations.federation.progress import PlainLines
@@ -47,8 +48,8 @@ from fedpriv.tables import Row
 
 TRAINING = 0.4  # the part of the time that training may take
 OWN, BETWEEN, POSSIBLE = 0.4, 0.08, 0.12  # how the units are shared, besides malicious servers
-TOLD = 0.55  # of the units, where a server that is told more is asked first
-ALL = 10**12  # units: room for all steps
+TOLD = 0.7  # of the units, where a server that is told more is asked first; few take all steps
+AGAIN = 0.25  # of the units for clients of whom it drew a sample
 READER = "quick"  # who reads labels off updates of many samples
 
 
@@ -71,11 +72,7 @@ def of_updates(work: Audit, resume: bool) -> None:
     part = OWN if cells[2:] else OWN + BETWEEN
     work.own = configured(work, cells[:2], int(part * work.units))
     note(work, work.own)
-    work.series = inferred_from(work.scenario, work.folder, work.means, work.units, work.rounds)
-    if work.series.rows and work.in_time():
-        work.tell("a control: the same attacks on a planted federation that was made to leak")
-        planted = work.folder.below("controls", "all-rounds")
-        work.series.controls = control(work.scenario, planted, work.means)
+    work.series = of_series(work)
     note(work, work.series)
     if cells[2:] and not tellable(work.scenario):
         units = int(BETWEEN * work.units)
@@ -95,14 +92,27 @@ def of_updates(work: Audit, resume: bool) -> None:
     note(work, work.malicious)
     defences(work)
     work.guarded = guarded(work)
-    told_less(work, cells[:2])
+
+
+def of_series(work: Audit) -> Found:
+    """What all rounds of the training say, and the same attacks on a planted federation."""
+    metrics, place = work.means.metrics, work.folder.below("controls", "all-rounds").path
+    task = SeriesTask(
+        work.scenario, work.folder.path, work.means.own, metrics, work.units, work.rounds
+    )
+    found = task(work.means.in_time)  # in this process, which has locked the folder
+    if found.rows and work.in_time():
+        work.tell("a control: the same attacks on a planted federation that was made to leak")
+        control = ControlTask(work.scenario, place, metrics)
+        (planted,) = work.means.carry([control], work.means.deadline)
+        found.controls = [] if isinstance(planted, Exception) else planted
+    return found
 
 
 def configured(work: Audit, cells: Sequence[Cell], units: int) -> Found:
     """What clients really do; what a server that is told more cannot draw is not searched again.
 
-    Such a server may read more labels, or owners. About them the updates themselves are asked, by a
-    search with as many steps as any has at the least.
+    Such a server may read more labels, or owners. About them the updates themselves are asked.
     """
     place = work.folder.below("cells")
 
@@ -113,7 +123,7 @@ def configured(work: Audit, cells: Sequence[Cell], units: int) -> Found:
     if not tellable(work.scenario):
         return searched(cells, units)
     work.told_more = searched(told_cells(cells), int(TOLD * work.units))
-    if not settled(work, cells, work.told_more):
+    if not settled(work, cells, work.told_more) and not settled(work, cells, again(work, cells)):
         return untold(work, cells, work.told_more, searched)
     return work.own
 
@@ -129,8 +139,8 @@ def settled(work: Audit, cells: Sequence[Cell], told: Found) -> bool:
 
 
 def read(work: Audit, cells: Sequence[Cell]) -> Found:
-    """The updates themselves under a search with few steps, which reads labels off them."""
-    reader = [shortened(Method(READER), work.scenario, 0.0)]
+    """The labels read off the updates themselves; the one step of a search comes with them."""
+    reader = [Method(READER, {"steps": 1})]
     place = work.folder.below("cells")
     return attacked(work.scenario, cells, place, work.means, work.units, only=reader)
 
@@ -143,7 +153,7 @@ def untold(
 ) -> Found:
     """The updates themselves searched, where a server that is told more decides nothing.
 
-    Where the units have no room for that, few steps look for a leak, and what is missing is said.
+    Where the units have no room for that, only labels are read, and what is missing is said.
     """
     left = max(1, int(TOLD * work.units) - told.units)
     messages = max(1, min(victims_for(SHARE, LEVEL), work.scenario.federation.clients))
@@ -163,26 +173,25 @@ def untold(
     return direct
 
 
-def told_less(work: Audit, cells: Sequence[Cell]) -> None:
-    """Clients of whom a sample was drawn, attacked by servers that are told less.
-
-    This comes last: it may take all the time that is left.
-    """
-    told = work.told_more
-    if told is None or told.missing or "sample" in work.kinds:
-        return
-    for cell, steps in ((cell, steps) for cell in told_cells(cells) for steps in LESS):
-        nodes = drawn(told, cell, work.gates)
-        if not nodes or told.missing or not work.in_time():
+def again(work: Audit, cells: Sequence[Cell]) -> Found:
+    """Clients of whom a sample was drawn, attacked by a server that is told less."""
+    found = work.told_more
+    assert found is not None
+    place, own, room = work.folder.below("cells"), work.means.own, int(AGAIN * work.units) // 2
+    for cell in () if found.missing else told_cells(cells):
+        nodes = drawn(found, cell, work.gates)
+        chosen = told_less(work.scenario, cell, found, own, len(nodes), room) if nodes else None
+        if chosen is None or not work.in_time():
             continue
-        less = replace(cell, told=steps)
+        less, methods = chosen
         work.tell(f"{less.name}: {len(nodes)} clients again, by a server that is told less")
-        place, methods = work.folder.below("cells"), told.methods[cell]
-        again = attacked(work.scenario, [less], place, work.means, ALL, only=methods, nodes=nodes)
-        told = instead(told, cell, again, nodes)
-        work.less[less.name] = len(nodes)
-    if settled(work, cells, told):
-        note(work, work.own)
+        new = attacked(work.scenario, [less], place, work.means, room, only=methods, nodes=nodes)
+        new = controlled(new, work.scenario, place, work.means, FEW)
+        kept = silent(new, work.gates, less, nodes)
+        work.tell(f"{less.name}: nothing is drawn of {len(kept)} of them")
+        work.less[less.name] = len(kept)
+        found = instead(found, cell, new, kept)
+    return found
 
 
 def train(work: Audit, resume: bool) -> None:

@@ -130,8 +130,15 @@ def audit(
     if as_json:
         typer.echo(json.dumps(found))
     else:
-        for sentence in RunResult(place.path).verdict.sentences:
-            out.print(sentence, highlight=False)
+        verdict = RunResult(place.path).verdict
+        first, *others = verdict.sentences
+        for sentence in (f"{verdict.word}. {first}", *others):
+            out.print(sentence, highlight=False, markup=False)
+        if found["accuracy"] is not None:
+            trained = found["rounds"]["trained"]
+            out.print(f"accuracy: {found['accuracy']:.1%} after {trained} rounds", highlight=False)
+        for line in (found["next"]["what"], f"  {found['next']['command']}"):
+            out.print(line, highlight=False, markup=False, soft_wrap=True)
         for name in ("report", "sheet"):
             if name in found:
                 out.print(f"{name}: {found[name]}", highlight=False, soft_wrap=True)

@@ -38,10 +38,11 @@ def of_counts(members: int, others: int) -> list[Finding]:
     for rate, severity in ((USUAL, "warning"), (STRICT, "note")):
         if others < 1 / rate:
             detail = (
-                f"{members} members and {others} held-out samples: a false-positive rate of "
-                f"{rate:.1%} needs {round(1 / rate)} held-out samples. Train more "
-                "(training.local-steps, federation.rounds), or raise inference.candidates and "
-                "data.reserve."
+                f"Attacks are asked about {members} members and {others} samples that nobody "
+                f"trained on (held out). How many members are found while at most {rate:.1%} of "
+                f"the others are accused (a false-positive rate of {rate:.1%}) can only be said "
+                f"with {round(1 / rate)} others or more. Train more (training.local-steps, "
+                "federation.rounds), or raise inference.candidates and data.reserve."
             )
             return [finding("few candidates", severity, detail)]
     return []

@@ -50,6 +50,22 @@ def findings_of(results: Sequence[Preflight]) -> list[Finding]:
     return list(entries.values())
 
 
+def empty(
+    observations: Sequence[Observation], truth_of: Callable[[str], Truth | None]
+) -> list[Finding]:
+    """Updates without a sample, where other clients kept theirs: attacks on them have no score."""
+    truths = {seen.name: truth_of(seen.name) for seen in observations}
+    names = [name for name, truth in truths.items() if truth is None or not len(truth.indices)]
+    if len(names) in (0, len(truths)):
+        return []
+    detail = (
+        f"{len(names)} of {len(truths)} updates have no sample behind them, so that an attack on "
+        "them has no score: the table has fewer scores than updates were attacked. With dp every "
+        "batch is drawn at random, and a small one can be empty."
+    )
+    return [{"cause": "empty batch", "severity": "warning", "detail": detail, "evidence": names}]
+
+
 def left_out(attack: str, why: str) -> Finding:
     return about_attack(attack, LEFT_OUT, f"It was not tried: {why}.")
 

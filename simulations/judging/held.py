@@ -60,16 +60,17 @@ def held_in(rounds: Sequence[int], clients: int, classes: int, truth_of: TruthOf
 
 
 def outsiders(scenario: Scenario) -> tuple[Tensor, Tensor]:
-    """Numbers of the samples that no client has, in two halves: for candidates, for the attacker.
+    """Numbers of the samples that no client has, in two parts: for candidates, for the attacker.
 
+    Where all members are asked about, held-out samples are what is scarce: they get three quarters.
     They are the training samples that nobody gets (`data.reserve`) and the test samples, which are
     numbered −1, −2, …
     """
     tests = -1 - torch.arange(len(test_samples(scenario)[1]))
     pool = torch.cat([torch.from_numpy(reserved(scenario)), tests])
     order = torch.randperm(len(pool), generator=generator(scenario.seed, "outsiders"))
-    half = (len(pool) + 1) // 2
-    return pool[order[:half]], pool[order[half:]]
+    asked = (len(pool) + 1) // 2 if scenario.inference.members is None else 3 * len(pool) // 4
+    return pool[order[:asked]], pool[order[asked:]]
 
 
 def samples_at(scenario: Scenario, numbers: Tensor) -> tuple[Tensor, Tensor]:
@@ -108,10 +109,11 @@ def own_samples(scenario: Scenario) -> Public:
 
 
 def drawn(scenario: Scenario, held: Held) -> tuple[Candidates, Key]:
-    """Members, as many of each client as there are, and a held-out sample for each of them.
+    """Members, as many of each client as there are, and held-out samples like them.
 
-    A held-out sample has the label and the suspect of its member, so that neither label nor client
-    tells them apart.
+    A held-out sample has the label and the suspect of its members, so that neither label nor client
+    tells them apart. With `inference.members` each of them stands for several, the same number for
+    all.
     """
     stream = generator(scenario.seed, "candidates")
     turns = {
@@ -121,25 +123,38 @@ def drawn(scenario: Scenario, held: Held) -> tuple[Candidates, Key]:
     _, labels = samples_at(scenario, pool)
     waiting = {c: pool[labels == c].tolist() for c in range(held.classes)}
     _, y = training_samples(scenario)
+    asked = scenario.inference
+    most = min(asked.members or asked.candidates // 2, sum(map(len, turns.values())))
+    each = max(1, most // max(1, len(pool))) if asked.members else 1
+    begun: dict[tuple[int, int], list[int]] = {}  # members of a client and label without a partner
     inside: list[int] = []
     outside: list[int] = []
     owner: list[int] = []
+    suspected: list[int] = []
     for turn in range(max((len(own) for own in turns.values()), default=0)):
         for node, own in turns.items():
-            if turn >= len(own) or len(inside) >= scenario.inference.candidates // 2:
+            if turn >= len(own) or len(inside) + each > most:
                 continue
             number = int(own[turn])
-            if free := waiting[int(y[number])]:
-                inside.append(number)
+            label = int(y[number])
+            group = begun.setdefault((node, label), [])
+            group.append(number)
+            if len(group) < each:
+                continue
+            begun[node, label] = []
+            if free := waiting[label]:
+                inside += group
+                owner += [node] * each
                 outside.append(free.pop())
-                owner.append(node)
+                suspected.append(node)
     if not inside:
         raise BadInput(
             "There are no candidates: no client kept which samples it used (keep-truth), or nobody "
             "held samples of their labels out; set data.reserve."
         )
-    order = torch.randperm(2 * len(inside), generator=stream)
-    numbers, suspect = torch.tensor(inside + outside)[order], torch.tensor(owner + owner)[order]
+    order = torch.randperm(len(inside) + len(outside), generator=stream)
+    numbers = torch.tensor(inside + outside)[order]
+    suspect = torch.tensor(owner + suspected)[order]
     members = (order < len(inside)).long()
     x, y = samples_at(scenario, numbers)
     key = Key(numbers=numbers, owner=suspect * members + NOBODY * (1 - members))

@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 from fedpriv.catalogue import METRICS
 from fedpriv.columns import BLIND
-from fedpriv.metrics.membership import USUAL, Exposure, chance_found, exposure
+from fedpriv.metrics.membership import USUAL, Exposure, alarms_for, chance_found, exposure
 from fedpriv.metrics.rates import LEVEL, at_least, at_most, exact_interval
 from fedpriv.rng import seed_of
 from fedpriv.simulations.judging.outcome import BADLY, Outcome, Word, by_rate
@@ -58,8 +58,8 @@ def members(rows: Sequence[Row]) -> Outcome:
 
 def _members(rows: Sequence[Row], level: float) -> Outcome:
     others = int(rows[0]["others"])
-    ranks = [float(row["member-rank"]) for row in rows]
-    found = exposure([float(row["member-fpr"]) for row in rows], ranks, others)
+    rates = [float(row["member-fpr"]) for row in rows]
+    found = exposure(rates, [float(row["member-rank"]) for row in rows], others)
     hits, count = round(found.found * found.members), found.members
     about: dict[str, Any] = {
         "claim": "member",
@@ -85,10 +85,21 @@ def _members(rows: Sequence[Row], level: float) -> Outcome:
     if others < 1 / USUAL:
         why = f"{others} held-out samples do not show a false-positive rate of {USUAL:.0%}"
         return Outcome(**about, word="undecided", why=why)
-    if at_most(hits, count, level) <= FOUND and found.auc + wide <= AREA:
+    if most_found(rates, others) <= FOUND and found.auc + wide <= AREA:
         return Outcome(**about, word="holds", why=said)
     why = f"{said}; allowed are {FOUND:.0%} and an AUC of {AREA}"
     return Outcome(**about, word="undecided", why=why)
+
+
+def most_found(rates: Sequence[float], others: int) -> float:
+    """At most this share of members is found at the usual rate of false positives.
+
+    Both may err, the rate that few held-out samples show and the share of members: each has half of
+    the level. One attack that finds more is enough for a wrong answer, so that all have the same.
+    """
+    level = (1 + LEVEL) / 2
+    accused = alarms_for(USUAL, others, level) / others
+    return at_most(sum(rate <= accused for rate in rates), len(rates), level)
 
 
 def said_of_members(attack: str, found: Exposure, rows: Sequence[Row]) -> str:

@@ -33,6 +33,7 @@ from fedpriv.simulations.judging.conditions import faces_of, row_of, why_not
 from fedpriv.simulations.judging.findings import (
     Finding,
     broke_down,
+    empty,
     examined,
     findings_of,
     left_out,
@@ -121,6 +122,7 @@ def judged(
     findings = []
     if recording.updates:
         findings = findings_of(examined(recording.updates, known, recording.device))
+        findings += empty(recording.updates, known)
     if recording.updates and asks(wanted):  # attackers read candidates from the folder
         findings += in_the_way(folder, scenario, known)
     todo = []

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -21,9 +22,9 @@ from fedpriv.simulations.audit.cells import Cell, cell_scenario, in_message, tog
 from fedpriv.simulations.audit.codes import on_codes
 from fedpriv.simulations.audit.conclusion import saved_steps
 from fedpriv.simulations.audit.ladder import candidates, judged_defence
-from fedpriv.simulations.audit.probe import Found, Means
+from fedpriv.simulations.audit.probe import Found, Means, Probe
 from fedpriv.simulations.audit.scored import without_owners
-from fedpriv.simulations.audit.stage import exposed_cell
+from fedpriv.simulations.audit.stage import exposed_cell, uncounted
 from fedpriv.simulations.audit.tasks import one_by_one
 from fedpriv.simulations.audit.trials import TrialTask
 from fedpriv.simulations.federation.exposure import Starts
@@ -182,3 +183,23 @@ def test_no_step_is_saved_where_all_of_them_find_nothing(tmp_path, scale):
     assert trial.works is (scale == 0.0) and (trial.part < 1) is (scale == 0.0)
     said = saved_steps({"round-1": {"adam+cosine": trial.plain()}})
     assert ("of its 1600" in said) is (scale == 0.0)
+
+
+def private_cell(folder: Path) -> Probe:
+    plugins = [{"name": "dp", "noise-multiplier": 0.5, "samples": 20}]
+    private = from_tables(merged(UPDATES, {"plugins": plugins, "training": {"batch-size": 6}}))
+    means = Means(Starts(folder / "training"), one_by_one, math.inf)
+    return exposed_cell(private, Cell(1), RunFolder(folder / "cell"), means)
+
+
+def test_attacks_look_for_all_the_samples_of_a_private_client(tmp_path):
+    """Its weight is 1 under dp. An attack that takes this for a count looks for one sample."""
+    probe = private_cell(tmp_path)
+    assert probe.samples == 6 and not uncounted(probe)
+
+
+def test_a_count_that_clients_hide_leaves_an_audit_undecided(tmp_path):
+    probe = private_cell(tmp_path)
+    few = [replace(seen, num_examples=1, batch_size=1) for seen in probe.recording.updates]
+    hidden = replace(probe, recording=replace(probe.recording, evidence=few))
+    assert "look for 1 samples of a client, and clients use" in uncounted(hidden)

@@ -1,7 +1,6 @@
 """An audit judges the federation that was configured: it leaks, holds, or is undecided."""
 
 import json
-import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,6 +10,7 @@ from types import SimpleNamespace
 
 import jsonschema
 import pytest
+from rays import environment
 from worlds import CODES, UPDATES
 
 from fedpriv.attacks.catalogue import ATTACKS
@@ -20,6 +20,7 @@ from fedpriv.scenario import from_tables, merged
 from fedpriv.scenario.binding import parameters
 from fedpriv.simulations.api import load
 from fedpriv.simulations.audit import audit
+from fedpriv.simulations.audit.conclusion import without_time
 from fedpriv.simulations.cli import main
 
 LOUD = {"name": "noise", "scale": 10.0}
@@ -176,12 +177,11 @@ cluster.shutdown()
 @pytest.mark.timeout(1200)
 def test_a_cluster_of_two_nodes_ends_in_the_same_verdict(bare, tmp_path):
     """In a process of its own: a cluster started here must not meet the other tests' Ray."""
-    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "3" * 64, "RAY_USAGE_STATS_ENABLED": "0"}
     place = tmp_path / "A"
     given = [from_tables(BARE).text(), str(place), str(WORK)]
     done = subprocess.run(
         [sys.executable, "-c", CLUSTER, *given],
-        capture_output=True, text=True, timeout=1100, env={**os.environ, **token, "PYTHONPATH": ""},
+        capture_output=True, text=True, timeout=1100, env=environment(),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     assert json.loads(done.stdout.strip().splitlines()[-1])["nodes"] == 2
@@ -191,11 +191,16 @@ def test_a_cluster_of_two_nodes_ends_in_the_same_verdict(bare, tmp_path):
     assert_same_scores(place, bare.place)
 
 
-def test_the_command_ends_with_1_for_a_leak(monkeypatch, tmp_path):
+def test_the_command_ends_with_1_for_a_leak(monkeypatch, tmp_path, capsys):
     path = tmp_path / "s.toml"
     path.write_text(from_tables(BARE).toml())
     given = ("--work", WORK, "--workers", 1, "--fail-if", *PSNR, "--out", tmp_path / "A")
     assert commanded(monkeypatch, path, *given) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    found = RunFolder(tmp_path / "A").verdict()
+    assert said.startswith("Leaks. ") and f"accuracy: {found['accuracy']:.1%}" in said
+    assert found["advice"] and " ".join(found["advice"].split()) in said  # about defences
+    assert found["next"]["command"] in said
 
 
 def test_an_audit_that_had_no_time_is_undecided_with_4(monkeypatch, tmp_path):
@@ -204,11 +209,17 @@ def test_an_audit_that_had_no_time_is_undecided_with_4(monkeypatch, tmp_path):
     given = ("--minutes", 0.0001, "--workers", 1, "--out", tmp_path / "A")
     assert commanded(monkeypatch, path, *given) == 4
     found = RunFolder(tmp_path / "A").verdict()
-    assert found["outcome"] == "undecided"
+    assert found["outcome"] == "undecided" and not found["defences"]
     assert "training ended after 1 of 3 rounds" in found["sentence"]
     assert load(tmp_path / "A").verdict.light == "grey"
     assert "Undecided" in (tmp_path / "A" / "report.html").read_text("utf-8")
     jsonschema.validate(found, schema())
+
+
+def test_defences_that_had_no_time_are_named():
+    said = without_time(["pruning-5", "dp-8"])
+    assert said.startswith("No defence was tried") and said.endswith("pruning-5, dp-8.")
+    assert without_time([]) == ""
 
 
 def test_a_stop_while_it_attacks_is_undecided_and_keeps_its_page(tmp_path):

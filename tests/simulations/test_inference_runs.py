@@ -17,10 +17,12 @@ from fedpriv.simulations.judging.conditions import row_of, why_not
 from fedpriv.simulations.judging.judge import judged
 from fedpriv.simulations.judging.shadows import shadow_of
 
-# Patterns of ten classes under strong noise: a model learns the noise by heart.
+# Patterns of ten classes under strong noise: a model learns the noise by heart. Noise and width
+# were chosen with seed 3, after half the noise had left 29.8 % found. With the ten seeds from 101
+# on, which nobody had tried, member-difference finds 42 to 65 %.
 OVERFITTED = {
     "name": "overfitted",
-    "seed": 3,
+    "seed": 101,
     "keep-truth": "numbers",
     "data": {
         "name": "synthetic",
@@ -70,8 +72,7 @@ def overfitted(tmp_path_factory):
 
 def test_an_overfitted_federation_gives_its_members_away(overfitted):
     scores, member, found = overfitted
-    best = max(figures(each, member).found for each in scores.values())
-    assert best > 0.3
+    assert figures(scores["member-difference"], member).found_low > 0.3  # surely, at 1 % FPR
     gap = {row["gap"] for row in found.rows if row["claim"] == "member"}
     assert min(gap) > 0.2  # beside every figure stands how over-fitted the model is
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedpriv.metrics.membership import chance_found
+from fedpriv.metrics.membership import alarms_for, chance_found
 from fedpriv.simulations.judging.inferred import chance_gained, inferred
 
 
@@ -39,6 +39,25 @@ def test_members_that_stand_out_leak_and_chance_does_not():
     few = of(member_rows(draw.normal(size=40), others[:40]))
     assert few.word == "undecided"
     assert "40 held-out samples" in few.why
+
+
+def test_few_held_out_samples_do_not_set_a_threshold_for_many_members():
+    """By luck few members lie above the five highest of 500; at twice the rate many do."""
+    others = np.linspace(0.0, 1.0, 500)
+    lucky = np.concatenate([np.full(60, 0.985), np.full(940, 0.4)])  # of 1,000, above 8 of 500
+    assert of(member_rows(lucky, others)).hits == 0
+    assert of(member_rows(lucky, others)).word == "undecided"
+    rare = np.concatenate([np.full(20, 0.985), np.full(980, 0.4)])
+    assert of(member_rows(rare, others)).word == "holds"
+
+
+@pytest.mark.parametrize("others", [100, 500, 1000])
+def test_a_threshold_is_rarely_stricter_than_it_says(others):
+    """The true rate of false positives at the threshold, for held-out scores that are uniform."""
+    draw, accused = np.random.default_rng(2), alarms_for(0.01, others, 0.975)
+    scores = np.sort(draw.random((2000, others)), axis=1)[:, ::-1]
+    stricter = (1 - scores[:, accused] < 0.01).mean()
+    assert 0.001 < stricter < 0.035
 
 
 def test_one_exposed_member_is_no_leak():

@@ -1,20 +1,43 @@
 """A server that is told more stands for the real one only where it really sees more."""
 
+import math
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 import torch
+from rich.console import Console
 from worlds import UPDATES
 
 from fedpriv.clients.plugin import PrivacyPlugin
 from fedpriv.metrics.gates import parsed
+from fedpriv.progress import Told, go_on
+from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables, merged
+from fedpriv.scenario.built import shares_of
+from fedpriv.simulations.audit.battery import Method, shortened
 from fedpriv.simulations.audit.cells import Cell, cell_scenario
-from fedpriv.simulations.audit.planted_series import of_controls, planted
-from fedpriv.simulations.audit.probe import Found
-from fedpriv.simulations.audit.told import about, drawn, holding, instead, tellable
+from fedpriv.simulations.audit.planted_series import EPOCHS, of_controls, planted
+from fedpriv.simulations.audit.probe import Found, Means
+from fedpriv.simulations.audit.series import SeriesTask, recorded
+from fedpriv.simulations.audit.state import Audit, Clock
+from fedpriv.simulations.audit.tasks import one_by_one
+from fedpriv.simulations.audit.told import (
+    about,
+    drawn,
+    holding,
+    instead,
+    silent,
+    tellable,
+    told_less,
+)
 from fedpriv.simulations.audit.told import merged as both
 from fedpriv.simulations.audit.trials import lossless
+from fedpriv.simulations.audit.updates import again
+from fedpriv.simulations.audit.work import units_of
+from fedpriv.simulations.federation.exposure import Starts
+from fedpriv.simulations.federation.progress import PlainLines
+from fedpriv.simulations.federation.run import simulate
 
 MANY = merged(
     UPDATES,
@@ -84,9 +107,14 @@ def test_what_leaks_to_the_better_informed_server_is_left_open():
 def test_only_kinds_that_hold_are_counted_for_the_federation():
     told, direct = Found(rows=scores(12.0, label=1.0)), Found(rows=scores(9.0, run="own"))
     rows = both(told, direct, {"sample"}).rows
-    assert len(rows) == 80 and all("psnr" in row for row in rows)
+    assert {row["run"] for row in rows if "psnr" in row} == {"told"}
     assert {row["run"] for row in rows if "label-overlap" in row} == {"own"}
     assert about(told.rows, {"sample", "labels"}) == told.rows
+    leak = Found(rows=scores(30.0, run="own"))  # a sample in the updates themselves
+    assert {row["run"] for row in both(told, leak, {"sample"}).rows if "psnr" in row} == {
+        "told",
+        "own",
+    }
 
 
 def test_steps_are_saved_only_where_nothing_is_lost():
@@ -116,7 +144,11 @@ def test_silence_of_an_attack_that_never_worked_is_a_doubt():
 def test_a_planted_federation_is_made_to_leak():
     private = from_tables(merged(MANY, {"plugins": [{"name": "dp", "noise-multiplier": 1.0}]}))
     made = planted(private)
-    assert not made.plugins and made.data.partition == "shards" and made.training.local_epochs == 5
+    assert (
+        not made.plugins
+        and made.data.partition == "shards"
+        and made.training.local_epochs == EPOCHS
+    )
     assert made.data.reserve == 320 - 2 * 20
 
 
@@ -127,9 +159,82 @@ def test_a_client_that_leaks_is_asked_about_by_a_server_that_is_told_less():
     rows[3] = {**rows[3], "psnr": 30.0}
     told = Found(rows=rows)
     assert drawn(told, cell, PSNR) == {"3"} and holding(told, PSNR) == set()
-    again = Found(rows=[{**row, "run": less.name} for row in scores(11.0)[3:4]])
+    again = Found(rows=several(11.0, less.name))
+    assert silent(again, PSNR, less, {"3"}) == {"3"}
     found = instead(told, cell, again, {"3"})
-    assert len(found.rows) == 40 and {row["run"] for row in found.rows} == {cell.name}
+    assert len(found.rows) == 39 + 8 and {row["run"] for row in found.rows} == {cell.name}
     assert drawn(found, cell, PSNR) == set() and holding(found, PSNR) == {"sample"}
-    cut = Found(rows=again.rows, missing=[{"cell": "a", "attack": "b", "why": "cut short"}])
-    assert holding(instead(told, cell, cut, {"3"}), PSNR) == set()
+
+
+def several(psnr, run, node=3):
+    """Scores of eight samples of one client, all near one value."""
+    about = {"attack": "quick", "by": "curious server", "round": 1, "run": run, "claim": "sample"}
+    return [
+        {**about, "node": node, "victim": i, "psnr": psnr + 0.1 * i, "psnr-blind": 10.0}
+        for i in range(8)
+    ]
+
+
+def test_the_silence_of_an_attack_that_fails_clears_nobody():
+    """29 clients on whom the attack worked would hide three on whom it does not."""
+    less = Cell(1, told=2)
+    worse = Found(rows=several(8.0, less.name))  # than a blind guess
+    assert silent(worse, PSNR, less, {"3"}) == set()
+    same = Found(rows=several(9.7, less.name))  # no better, and no control shows that it works
+    assert silent(same, PSNR, less, {"3"}) == set()
+    same.controls = several(30.0, less.name, node=99)
+    assert silent(same, PSNR, less, {"3"}) == {"3"}
+    cut = Found(rows=several(11.0, less.name))
+    cut.lacks(less, "strongest", "cut short")
+    assert silent(cut, PSNR, less, {"3"}) == set()
+    assert silent(Found(), PSNR, less, {"3"}) == set()  # nobody was scored
+    leak = Found(rows=several(30.0, less.name))
+    assert silent(leak, PSNR, less, {"3"}) == set()
+
+
+def test_a_server_is_told_as_few_steps_less_as_samples_and_units_allow():
+    scenario, cell = (
+        from_tables(merged(MANY, {"data": {"options": {"train": 960}}})),
+        Cell(1, told=1),
+    )
+    asked = cell_scenario(scenario, cell)
+    cut = (shortened(Method("strongest"), asked, 0.1), Method("quick"))
+    found = Found(methods={cell: cut})
+    less, methods = told_less(scenario, cell, found, (), nodes=3, units=10**9)
+    assert less.told == min(map(len, shares_of(asked))) // 8 == 4  # of 32 samples, once each
+    assert methods == (Method("strongest"), Method("quick"))  # with all their steps again
+    step = sum(units_of(one, asked, 3 + 1, 8) for one in methods)
+    assert told_less(scenario, cell, found, (), nodes=3, units=3 * step - 1)[0].told == 2
+    assert told_less(scenario, cell, found, (), nodes=3, units=2 * step - 1) is None
+
+
+def test_a_drawn_client_is_attacked_again_in_its_own_cell(tmp_path):
+    """The parts together: exposed with more steps, attacked, and cleared or not."""
+    scenario = from_tables(merged(MANY, {"data": {"options": {"train": 960}}}))
+    told, cell = Told(go_on), Cell(1, told=1)
+    place = RunFolder(tmp_path / "audit")
+    means = Means(Starts(place.path / "starts"), partial(one_by_one, told=told), math.inf)
+    work = Audit(
+        scenario, place, PSNR, Clock(None), Console(quiet=True), means, told, 1, "many", units=10**8
+    )
+    rows = scores(12.0, run=cell.name)
+    rows[3] = {**rows[3], "psnr": 30.0}
+    work.told_more = Found(rows=rows, methods={cell: (Method("quick"),)})
+    found = again(work, [Cell(1)])
+    (run,) = [each.name for each in (place.path / "cells").iterdir() if "told-" in each.name]
+    assert run == "round-1-batch-own-told-4" and set(work.less) == {run}
+    replaced = [row for row in found.rows if row["node"] == 3]
+    assert (len(replaced) >= 4 * 8) == bool(work.less[run])  # of all its samples, or as it was
+    assert {row["run"] for row in found.rows} == {cell.name} and len(found.rows) >= 40
+
+
+def test_all_rounds_and_their_control_are_tasks(tmp_path):
+    scenario = from_tables(merged(MANY, {"federation": {"backend": "inline", "rounds": 1}}))
+    folder = RunFolder(tmp_path / "run")
+    simulate(recorded(scenario), folder, PlainLines(Console(quiet=True)))
+    done = SeriesTask(scenario, folder.path, (), (), 10**6, 1, shadows=False)(go_on)
+    asked = folder.candidates()
+    assert {"member", "classes"} <= {row["claim"] for row in done.rows}
+    assert int((folder.key().owner >= 0).sum()) > len(asked) / 2  # more members than others
+    stopped = SeriesTask(scenario, folder.path, (), (), 10**6, 1, shadows=False)(lambda *_: False)
+    assert stopped.missing
