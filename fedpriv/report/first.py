@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from fedpriv.evidence.claims import CLAIMS
+from fedpriv.report.about_apps import facts_in
 from fedpriv.report.blocks import Tile
 from fedpriv.report.gallery import tiles
 from fedpriv.report.kinds import Kind, kinds_of_audit, kinds_of_runs
@@ -27,7 +28,8 @@ BESIDES = {"label-hit": "labels", "traced-hit": "owner"}  # what a drawn sample 
 class First:
     """What a reader sees before scrolling: a picture, kinds of claims, tested, not tested, to do.
 
-    `command` is what to type for it. `scale` is one sample at several values of the metric.
+    `command` is what to type for it. `scale` is one sample at several values of the metric, and
+    `facts` are what was found about somebody's app by looking.
     """
 
     picture: Tile | None
@@ -37,6 +39,7 @@ class First:
     todo: str
     command: str
     scale: Tile | None = None
+    facts: tuple[str, ...] = ()
 
 
 def first_of_runs(runs: Sequence[Run], what: Measure | None, light: Light = "green") -> First:
@@ -88,6 +91,7 @@ def first_of_audit(run: Run, what: Measure | None) -> First:
         found["next"]["what"],
         found["next"]["command"],
         scale_of(picture, what),
+        facts_in(run.app),
     )
 
 

@@ -73,6 +73,21 @@ def page_of(material: Material, command: str = "") -> str:
     )
 
 
+def plain_page(title: str, sections: Sequence[Section], command: str) -> str:
+    """A page without a verdict."""
+    return _template().render(
+        title=title,
+        verdict=None,
+        first=None,
+        sections=sections,
+        command=command,
+        version=version("fedpriv"),
+        css=_text("page.css"),
+        js=_text("page.js"),
+        drawn=svg,
+    )
+
+
 def verdict_in(path: Path) -> Verdict:
     """The verdict of the runs in a folder, as at the top of its page."""
     material = read_material([path])
@@ -90,9 +105,17 @@ def _decided_by(material: Material) -> tuple[pd.DataFrame, list[Gate], Sequence[
 def _title(material: Material) -> str:
     if not material.grids and len(material.runs) == 1 and "outcome" in material.runs[0].audit:
         return f"Audit of {material.runs[0].scenario.name}"
-    names = [grid.name for grid in material.grids] + [run.name for run in material.runs]
+    names = [titled(grid.name, grid.title) for grid in material.grids]
+    names += [titled(run.name, run.scenario.name) for run in material.runs]
     listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     return f"Privacy report: {listed}"
+
+
+def titled(folder: str, scenario: str) -> str:
+    """A scenario's name with its folder's, where that says anything more."""
+    if not scenario or folder == scenario or folder.startswith(f"{scenario}-"):
+        return folder
+    return scenario if scenario.endswith(f"-{folder}") else f"{scenario} ({folder})"
 
 
 def _command(paths: Sequence[Path], out: Path | None) -> str:

@@ -76,6 +76,7 @@ class Grid:
     results: pd.DataFrame
     cap: pd.DataFrame
     scores: pd.DataFrame
+    title: str = ""  # the scenario's name
     scenario_text: str = ""
     environment: dict[str, Any] = field(default_factory=dict)
     gates: list[Gate] = field(default_factory=list)
@@ -161,6 +162,7 @@ def _grid(folder: SweepFolder) -> Grid:
         results=folder.results(),
         cap=folder.cap(),
         scores=folder.scores(),
+        title=folder.scenario().name if file.exists() else "",
         scenario_text=file.read_text("utf-8") if file.exists() else "",
         environment=folder.environment(),
         gates=gates_in(folder),

@@ -42,7 +42,7 @@ class Chain(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         for name, shape in self.order:
-            x = self.get_submodule(name)(x.reshape(len(x), *shape))
+            x = self.get_submodule(name)(x.reshape(-1, *shape))
         return x
 
 

@@ -12,7 +12,8 @@ from fedpriv.simulations.apps.attempts import Tried
 from fedpriv.simulations.apps.further import command_of, deciding
 from fedpriv.simulations.apps.handing import Handed
 from fedpriv.simulations.apps.launching import Job
-from fedpriv.simulations.audit.conclusion import counts, sentence
+from fedpriv.simulations.audit.battery import RACER
+from fedpriv.simulations.audit.conclusion import counts, saved_steps, sentence
 from fedpriv.simulations.audit.coverage import NIST, Line, claims_of, threat_of
 from fedpriv.simulations.audit.ending import SCHEMA
 from fedpriv.simulations.judging.conditions import row_of
@@ -22,7 +23,7 @@ from fedpriv.simulations.judging.outcome import Outcome, Word, overall
 ASKED = ("sample", "member")  # kinds of claim that must be decided for an app to hold
 
 
-def lines(tried: Tried) -> list[Line]:
+def lines(tried: Tried, alone: Handed | None = None) -> list[Line]:
     """Every threat model and kind of claim: tested, or why not."""
     done = {str(row.get("attack", "")) for row in tried.rows}
     groups: dict[tuple[str, str], list[str]] = {}
@@ -39,7 +40,17 @@ def lines(tried: Tried) -> list[Line]:
         if not tested and any(word in threat for word in ("party", "who knows")):
             state = "does not apply"
         found.append(Line(threat, claim, NIST.get(claim, ""), state, tested, "" if tested else why))
+    if alone is not None and alone.outcome is not None:
+        threat = f"someone who is handed single steps of {alone.samples} samples"
+        found.insert(0, Line(threat, "sample", NIST["sample"], "tested", (RACER,)))
     return found
+
+
+def trials_of(alone: Handed | None) -> dict[str, Any]:
+    """How many steps the attack on single steps took, by what it was tried on."""
+    if alone is None or alone.trial is None:
+        return {}
+    return {f"single steps of {alone.samples}": {RACER: alone.trial.plain()}}
 
 
 def doubts_of(
@@ -52,19 +63,27 @@ def doubts_of(
 ) -> list[str]:
     """What keeps an app from holding although no leak was found."""
     known = {one.claim for one in found}
-    told = alone is not None and "sample" not in known
+    handed = alone is not None and "sample" not in known
     return [
         *([] if whole else [f"the app was stopped after {rounds} rounds"]),
-        *([alone.sentence] if told and alone is not None else []),
+        *([alone.sentence] if handed and alone is not None else []),
         *(
             f"no {claim} could be scored"
             for claim in ASKED
-            if claim not in known and not (told and claim == "sample")
+            if claim not in known and not (handed and claim == "sample")
         ),
         *reasons,
         *(f"{one['attack']} failed" for one in tried.failed),
         *(["some attacks were cut short"] if tried.partial else []),
     ]
+
+
+def of_single_steps(alone: Handed | None) -> list[Outcome]:
+    """What single steps say about the updates: they hold, or nothing is decided."""
+    if alone is None or alone.outcome is None:
+        return []
+    word: Word = "holds" if alone.holds else "undecided"
+    return [replace(alone.outcome, word=word, why=alone.sentence)]
 
 
 def verdict_on(
@@ -87,14 +106,15 @@ def verdict_on(
 
     `places` are (round, client) of all that took part in the training.
     """
-    found = decided((), tried.rows)
-    if alone is not None and alone.outcome is not None and alone.holds:
-        found.append(replace(alone.outcome, why=alone.sentence))
+    own = decided((), tried.rows)
+    found = [*own, *of_single_steps(alone)]
     rounds = len(folder.rounds())
     doubts = doubts_of(tried, found, whole, rounds, reasons, alone)
     word = overall(found, doubts)
     open_ = word == "undecided"
     said = sentence(word, found, doubts)
+    trials = trials_of(alone)
+    said += saved_steps(trials)
     if epsilon is not None:
         said += f" {epsilon['sentence']}"
     verdict: dict[str, Any] = {
@@ -114,7 +134,8 @@ def verdict_on(
             "turned-away": {},
             "guarded": None,
         },
-        "coverage": [line.plain() for line in lines(tried)],
+        "coverage": [line.plain() for line in lines(tried, alone)],
+        "trials": trials,
         "races": {},
         "gates": [],
         "accuracy": None,
@@ -126,7 +147,7 @@ def verdict_on(
         "largest-epsilon": None,
         "epsilon-curve": [],
         "advice": "",
-        "next": (deciding(job, config, clients, places, found, alone, whole) if open_ else None)
+        "next": (deciding(job, config, clients, places, own, alone, whole) if open_ else None)
         or next_for(word, command_of(job), folder, model),
         "missing": tried.failed,
         "work": {"units": 0, "full": 0, "unit-seconds": None, "workers": 1},

@@ -16,7 +16,9 @@ from itertools import islice
 
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from fedpriv.attacks.inversion.recipes import CANDIDATES
 from fedpriv.clients.noticing import Notes
+from fedpriv.errors import FedprivError
 from fedpriv.evidence.claims import Public
 from fedpriv.evidence.observation import Observation
 from fedpriv.evidence.truth import Truth
@@ -28,9 +30,11 @@ from fedpriv.scenario.sections import Attack
 from fedpriv.simulations.apps.attempts import MOST_SLOTS
 from fedpriv.simulations.apps.choosing import each_once
 from fedpriv.simulations.apps.protocol import batch_of, distinct
+from fedpriv.simulations.apps.settling import Settled, settled
 from fedpriv.simulations.apps.spending import Mechanism
 from fedpriv.simulations.apps.watching import Watched
 from fedpriv.simulations.audit.battery import RACER
+from fedpriv.simulations.audit.trials import Trial
 from fedpriv.simulations.judging.attacking import Recording
 from fedpriv.simulations.judging.deciding import decided
 from fedpriv.simulations.judging.judge import scored_claims
@@ -38,6 +42,7 @@ from fedpriv.simulations.judging.outcome import Outcome, attacked_badly
 
 PARTS = (MOST_SLOTS, 16, 8)  # samples of a step that are handed over
 FEW = 8  # clients of the first search; after a hit no other follows
+GLANCE = Settled({"only": next(iter(CANDIDATES)), "steps": 150, "polish": 0})  # decides nothing
 TWINS = 0.01  # the part of samples that may be equal to another one without being the same
 
 
@@ -54,6 +59,7 @@ class Handed:
     open: str = ""
     late: bool = False  # whether the time was up before enough clients were attacked
     badly: bool = False  # whether the attack was worse than a blind guess
+    trial: Trial | None = None  # how many steps the attack took, and why
 
     @property
     def holds(self) -> bool:
@@ -162,12 +168,6 @@ def one_step(seen: Observation, truth: Truth, size: int) -> Observation:
     return replace(asked, received=received)
 
 
-def winner_in(folder: RunFolder) -> dict[str, str]:
-    """The setting that won the race of an earlier search there, which is not raced again."""
-    won = next((claim.extra.get("won") for claim in folder.claims(RACER)), None)
-    return {"only": str(won)} if won else {}
-
-
 def handed(
     evidence: Sequence[Observation],
     folder: RunFolder,
@@ -204,9 +204,12 @@ def handed_parts(
     """Attack these steps; evidence, truth and scores of them lie in `single-steps-SAMPLES/`.
 
     First of a few clients: where one has a hit, or where it would decide nothing, no more follow.
+    Where steps cannot decide, a short search with the setting that is good most often shows how
+    easily they are read; else the search is as strong as `settled` finds it.
     """
     steps: list[Observation] = []
     found, late, badly = None, False, False
+    how: Settled | None = None
     for most in (FEW,) if unsure else (FEW, None):
         group = list(islice(waiting, most))
         if not group or late:
@@ -218,7 +221,11 @@ def handed_parts(
             seen.save(apart.observations)
             truth.save(apart.truth)
         recording = Recording(known, steps[0].round, None, {"run": app, "plugins": "unknown"})
-        attack = Attack(name=RACER, options=winner_in(apart))
+        try:
+            how = how or (GLANCE if unsure else settled(known, public, progress))
+        except FedprivError as error:
+            return Handed(why=str(error).rstrip("."))
+        attack = Attack(name=RACER, options=how.options)
         judged = scored_claims(recording, [attack], apart, public=public, progress=progress)
         if judged.failures:
             return Handed(why=judged.failures[0].why)
@@ -239,5 +246,7 @@ def handed_parts(
         return Handed(why=why, late=late)
     if found.blind is None and found.word == "holds":
         return Handed(why="there is no blind guess to compare with: nothing was only evaluated")
-    named = replace(found, attack=f"{found.attack}, single steps")
-    return Handed(named, max(map(slots_of, steps)), open=unsure, late=late, badly=badly)
+    named = replace(found, attack=f"{found.attack} on single steps")
+    size = max(map(slots_of, steps))
+    trial = how.trial if how is not None else None
+    return Handed(named, size, open=unsure, late=late, badly=badly, trial=trial)

@@ -45,6 +45,7 @@ def launch(job: Job) -> dict[str, Any]:
     module = "fedpriv.simulations.apps.process"
     command = [sys.executable, "-P", "-m", module, str(folder.path / JOB)]
     threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    threads["OMP_WAIT_POLICY"] = "PASSIVE"  # spinning takes the core that the other thread needs
     # Nothing is written into the app's folder, compiled files neither.
     environment = {**threads, **os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     with subprocess.Popen(command, env=environment) as child:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from fedpriv.metrics.images import psnr
+from fedpriv.report.about_audits import audit_section, of_servers
 from fedpriv.report.first import attackers, audit_of, first_of_runs
 from fedpriv.report.gallery import picture_uri
 from fedpriv.report.kinds import kinds_in, kinds_of_audit
@@ -15,6 +16,7 @@ from fedpriv.report.ladder import STEPS, ladder, pixels_of
 from fedpriv.report.leakage import measure
 from fedpriv.report.page import page_of
 from fedpriv.report.reading import read_material
+from fedpriv.report.sheet import laid_out, write_sheet
 from fedpriv.report.verdict import verdict_of_audit
 
 
@@ -130,6 +132,27 @@ def test_a_card_is_green_only_where_nothing_is_doubted(doubts, sample, member):
     found = {"questions": [*of, leaks], "coverage": [], "doubts": doubts}
     lights = {kind.claim: kind.light for kind in kinds_of_audit(found)}
     assert lights == {"sample": sample, "member": member, "owner": "red"}
+
+
+def test_a_row_of_a_table_says_what_its_card_says(make_audit):
+    """A row of members was green below a grey card."""
+    asked = [{"word": "holds"}, {"word": "holds", "claim": "member"}, {"claim": "labels"}]
+    doubts = ["all rounds: no attack on the member beats a blind guess"]
+    folder = make_audit(asked=asked, doubts=doubts, outcome="undecided")
+    found = folder.verdict()
+    (run,) = read_material([folder.path]).runs
+    words = {row[0]: (row[1].text, row[1].mark) for row in audit_section(run).tables[0].rows}
+    assert words == {"sample": ("holds", "good"), "member": ("undecided", ""),
+                     "labels": ("leaks", "bad")}  # fmt: skip
+    servers = {"outcome": "undecided", "questions": found["questions"]}
+    assert [row[1].text for row in of_servers("servers", servers).rows] == [
+        "undecided",
+        "undecided",
+        "leaks",
+    ]
+    write_sheet(folder.path)
+    sheet = [text.words for text in laid_out(run).texts]
+    assert sheet.count("holds") == 1 and sheet.count("undecided") == 1
 
 
 def test_what_a_malicious_server_read_stands_in_the_answer(make_audit):

@@ -24,6 +24,7 @@ from fedpriv.report.leakage import measure
 from fedpriv.report.page import page_of, write_report
 from fedpriv.report.reading import read_material
 from fedpriv.runfolder import RunFolder
+from fedpriv.scenario import from_tables
 
 TEXT = "{http://www.w3.org/2000/svg}text"
 
@@ -155,6 +156,23 @@ def test_runs_of_one_name_are_told_apart(make_run):
     paths = [make_run(f"{place}/same").path for place in ("a", "b")]
     names = [run.name for run in read_material([*paths, paths[0]]).runs]
     assert names == ["a/same", "b/same", "a/same (2)"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "scenario", "title"),
+    [
+        ("defended", "mine", "mine (defended)"),
+        ("mine-20260101-120000", "mine", "mine-20260101-120000"),
+        ("one-step", "demo-one-step", "demo-one-step"),
+        ("mine", "mine", "mine"),
+    ],
+)
+def test_the_title_names_the_scenario(make_run, tmp_path, folder, scenario, title):
+    make_run(folder).path.joinpath("scenario.toml").write_text(
+        from_tables({"name": scenario, "attacks": [{"name": "dlg"}]}).toml()
+    )
+    page = write_report([tmp_path / folder]).read_text("utf-8")
+    assert re.search(r"<title>Privacy report: (.*?)\s*</title>", page).group(1) == title
 
 
 def test_the_page_lies_beside_the_run(make_run):

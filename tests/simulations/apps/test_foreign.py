@@ -11,6 +11,8 @@ import pytest
 from fedpriv.runfolder import RunFolder
 from fedpriv.simulations.apps.launching import Job, launch
 
+# `launch` gives up after twice its minutes and two more; the usual limit of a test is shorter.
+pytestmark = pytest.mark.timeout(900)
 APPS = Path(__file__).parents[2] / "foreign"
 SCHEMA = files("fedpriv.report") / "verdict.schema.json"
 CAUSES = {  # what truly stands in the way, and nothing else
@@ -28,12 +30,8 @@ def digest(folder):
     return hashlib.sha256(b"".join(p.name.encode() + p.read_bytes() for p in files)).hexdigest()
 
 
-def case(name):
-    return name if name in LEAKY else pytest.param(name, marks=pytest.mark.thorough)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", map(case, CAUSES))
+@pytest.mark.parametrize("name", CAUSES)
 def test_preflight_names_every_true_cause_and_leaky_apps_are_red(name, tmp_path):
     before = digest(APPS / name)
     found = launch(Job(str(APPS / name), str(tmp_path / "out"), minutes=4, clients=4))
@@ -43,7 +41,10 @@ def test_preflight_names_every_true_cause_and_leaky_apps_are_red(name, tmp_path)
     assert causes == CAUSES[name]
     assert digest(APPS / name) == before
     assert folder.report_file.exists() and found["app"]["name"] == name
-    assert (found["outcome"] == "leaks") == (name in LEAKY), found["sentence"]
+    leaking = {one["claim"] for one in found["questions"] if one["word"] == "leaks"}
+    assert ("sample" in leaking) == (name in LEAKY), found["sentence"]
+    # Nine steps on 96 digits of a client can name their owner without showing a picture.
+    assert (found["outcome"] == "leaks") == bool(leaking), found["sentence"]
     if name in LEAKY:
         sample = next(one for one in found["questions"] if one["claim"] == "sample")
         assert sample["metric"] == LEAKY[name]

@@ -12,7 +12,7 @@ from fedpriv.evidence.observation import Observation
 from fedpriv.evidence.truth import Truth
 from fedpriv.runfolder import RunFolder
 from fedpriv.simulations.apps.attempts import Tried
-from fedpriv.simulations.apps.concluding import doubts_of
+from fedpriv.simulations.apps.concluding import doubts_of, lines, of_single_steps
 from fedpriv.simulations.apps.handing import Handed, handed, single_steps, why_open
 from fedpriv.simulations.apps.spending import Mechanism
 from fedpriv.simulations.apps.watching import Watched
@@ -160,3 +160,28 @@ def test_only_a_failed_attack_on_single_steps_leaves_no_doubt(word, holds):
     if word == "leaks":
         assert "recovers 4 of 64 samples from single steps of 32" in doubts[0]
         assert "from whole updates was not tested" in doubts[0]
+
+
+@pytest.mark.parametrize(("word", "said"), [("holds", "holds"), ("leaks", "undecided")])
+def test_what_single_steps_showed_is_a_row_of_the_verdict(word, said):
+    alone = Handed(outcome(word), 32)
+    (row,) = of_single_steps(alone)
+    assert (row.claim, row.word, row.hits, row.why) == (
+        "sample",
+        said,
+        alone.outcome.hits,
+        alone.sentence,
+    )
+    tested = [line for line in lines(Tried(), alone) if line.state == "tested"]
+    assert [(line.claim, line.threat) for line in tested] == [
+        ("sample", "someone who is handed single steps of 32 samples")
+    ]
+
+
+def test_a_step_that_cannot_decide_is_searched_for_a_short_time_only(tmp_path):
+    _, seen = federation(RunFolder(tmp_path), clients=3)
+    watched = Watched(RunFolder(tmp_path).truth, Eyes(), notes=[trained(epochs=2)])
+    found = handed(seen, RunFolder(tmp_path), watched, [], "theirs", None, lambda part, loss: True)
+    assert "more than once" in found.open and not found.holds and found.trial is None
+    said = next(tmp_path.glob("single-steps-*/attacks/strongest/attacked.json")).read_text("utf-8")
+    assert '"steps": 150' in said and '"polish": 0' in said
