@@ -22,6 +22,10 @@ def reproduce(
         Path, typer.Option("--out", help="Where measured/*.csv and papers.md go.")
     ] = Path("docs"),
     work: Annotated[Path, typer.Option(help="Where the runs go.")] = Path("runs/reproduce"),
+    trial: Annotated[
+        bool,
+        typer.Option(help="Only a hundredth of the steps: does it run, and for how many hours?"),
+    ] = False,
     resume: Annotated[bool, typer.Option(help="Do only the seeds and cells that lack.")] = False,
     workers: Annotated[int, typer.Option(help="Cells at a time; 1 works without Ray.", min=1)] = 1,
     ray_address: RayAddress = None,
@@ -35,6 +39,7 @@ def reproduce(
     from fedpriv.simulations.reproduce.carrying import reproduce as carried
     from fedpriv.simulations.reproduce.catalogue import PAPERS, experiments_of
     from fedpriv.simulations.reproduce.page import page
+    from fedpriv.simulations.reproduce.trial import tried
     from fedpriv.simulations.stopping import stoppable
 
     profiles: tuple[Literal["small", "paper"], ...] = ("small", "paper")
@@ -54,22 +59,26 @@ def reproduce(
 
     with stoppable() as progress:
         told = Told(progress)
-        failed = carried(
-            PAPERS,
-            chosen,
-            place,
-            profile,
-            resume=resume,
-            hands=Hands(workers, ray_address, insecure_ray),
-            tell=tell,
-            told=told,
-        )
+        if trial:
+            failed = tried(chosen, place, profile, resume=resume, tell=tell, told=told)
+        else:
+            failed = carried(
+                PAPERS,
+                chosen,
+                place,
+                profile,
+                resume=resume,
+                hands=Hands(workers, ray_address, insecure_ray),
+                tell=tell,
+                told=told,
+            )
     write_text(place.page, page(PAPERS, folder / "measured"))
-    out.print(verdicts(what, profile, folder))
+    if not trial:
+        out.print(verdicts(what, profile, folder))
     out.print(f"page: {place.page}", highlight=False, soft_wrap=True)
     if told.stopped:
         again = ["fedpriv", "reproduce", what, "--profile", profile, "--resume"]
-        again += ["--out", str(folder), "--work", str(work)]
+        again += [*["--trial"] * trial, "--out", str(folder), "--work", str(work)]
         raise Interrupted(f"Interrupted; what was done is kept. Go on with: {shlex.join(again)}")
     if failed:
         raise WorkFailed(f"{len(failed)} experiments failed. {' '.join(failed)}")

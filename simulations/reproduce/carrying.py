@@ -137,9 +137,9 @@ def carried_out(
                 workers=hands.workers,
             )
             started = time.monotonic()
-            done(experiment, ready)
-            tell(f"{cell.name}: {time.monotonic() - started:.0f} s")
-            written(place, experiment, every)
+            if done(experiment, ready):  # nothing comes of a cell that was stopped
+                tell(f"{cell.name}: {time.monotonic() - started:.0f} s")
+                written(place, experiment, every)
     return written(place, experiment, every)
 
 

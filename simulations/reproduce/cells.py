@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -129,8 +129,3 @@ def done(experiment: "Experiment", cell: Cell) -> list[Row]:
     rows = [{**about, **row, **ends} for row in rows]
     cell.keep(rows)
     return rows
-
-
-def joining(cell: Cell, ray_address: str | None, insecure: bool, workers: int | None) -> Cell:
-    """The cell with what it needs to join a Ray cluster."""
-    return replace(cell, ray_address=ray_address, insecure_ray=insecure, workers=workers)

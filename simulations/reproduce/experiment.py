@@ -7,7 +7,7 @@ from typing import Literal
 from fedpriv.simulations.reproduce.cells import Cell
 from fedpriv.tables import Row
 
-Verdict = Literal["reproduced", "refuted", "undecided", "not done"]
+Verdict = Literal["reproduced", "refuted", "undecided", "not done", "nothing to test"]
 Work = Literal["run", "sweep"] | Callable[[Cell], list[Row]]
 FEWEST = 3  # seeds; with fewer of them nothing is decided
 TOLD = 2  # seeds; with one of them there is nothing to say
@@ -62,6 +62,7 @@ class Item:
     judge: Judge | None = None
     runs: tuple[str, ...] = ()  # the variants that the verdict rests on; without any, all rows
     why_not: str = ""  # the reason, where there is no experiment
+    nothing: str = ""  # what it is, where it claims nothing that another row does not test
     decide: str = ""  # the command that would decide it
 
 
@@ -98,6 +99,8 @@ def lacking(item: Item, rows: Sequence[Row]) -> str:
 
 def concluded(item: Item, rows: Sequence[Row]) -> Finding:
     """The judge's finding; fewer than three seeds decide nothing, and one is not told at all."""
+    if item.nothing:
+        return Finding("nothing to test", item.nothing)
     if item.judge is None or not item.experiment:
         return Finding("not done", item.why_not)
     if not rows:

@@ -12,19 +12,22 @@ from fedpriv.simulations.reproduce.experiment import (
     concluded,
     table_name,
 )
+from fedpriv.simulations.reproduce.trial import hours_of
 from fedpriv.tables import Row, read_table, rows_in
 
+OPEN = ("not done", "nothing to test")  # verdicts without a measurement
 HEAD = ("where", "claim", "test", "result", "verdict", "command")
 INTRO = """# The papers, tested
 
 Every table and figure of the five papers has a row. *Reproduced* means that an experiment which
 could have shown the opposite agrees with the claim, *refuted* that it disagrees, *undecided* that
-its interval holds both, or that it has fewer than three seeds. *Not done* gives the reason. A
-verdict is about the data and sizes that stand beside it; they are smaller than the paper's, and
-where they are others (digits for faces) the row says so. Intervals are 95 % over seeds (Student's
-t on values paired by seed); `n` are the samples that attacks are scored on. A *blind* attacker
-does not know the defence, an *informed* one does. The figures behind a row, with the blind guess
-and the majority class beside them, are in `docs/measured/`.
+its interval holds both, or that it has fewer than three seeds. *Not done* gives the reason.
+*Nothing to test* is a drawing, a list of settings, a picture without a number, or what another
+row tests. A verdict is about the data and sizes that stand beside it; they are smaller than the
+paper's, and where they are others (digits for faces) the row says so. Intervals are 95 % over
+seeds (Student's t on values paired by seed); `n` are the samples that attacks are scored on. A
+*blind* attacker does not know the defence, an *informed* one does. The figures behind a row, with
+the blind guess and the majority class beside them, are in `docs/measured/`.
 
 This page is made by `make manual` and by `fedpriv reproduce`, from the catalogue in
 `simulations/reproduce/papers` and the CSV files."""
@@ -43,6 +46,9 @@ def page(papers: Sequence[Paper], tables: Path) -> str:
         ]
         if rules := [f"- `{one.name}`: {one.rule}" for one in paper.experiments]:
             parts += ["", "How settings were chosen:", "", *rules]
+        if tried := [told for one in paper.experiments if (told := hours_of(one.name, tables))]:
+            parts += ["", "The papers' own settings, tried with `--profile paper --trial`:", ""]
+            parts += [f"- {told}." for told in tried]
     return "\n".join(parts) + "\n"
 
 
@@ -77,8 +83,8 @@ def cells(paper: Paper, item: Item, rows: Sequence[Row], profile: str) -> list[s
     own = compared(item, rows)
     named = {one.name: one for one in paper.experiments}
     claim = item.claim + (f" Paper: {item.figures}." if item.figures else "")
-    done = found.verdict != "not done"
-    verdict = f"**{found.verdict}**" if done else f"not done: {found.result}"
+    done = found.verdict not in OPEN
+    verdict = f"**{found.verdict}**" if done else f"{found.verdict}: {found.result}"
     if found.against:
         verdict += f" ({found.against})"
     command = item.decide or (

@@ -104,6 +104,23 @@ def test_an_experiment_runs_every_seed_and_resumes_what_is_there(world):
     assert "| table 1 | Noise helps. |" in page([paper], place.out / "measured")
 
 
+def test_a_cell_that_was_stopped_is_not_told_as_done(world):
+    paper, place = world
+    said: list[str] = []
+    asked = iter([True])  # the first cell starts and is stopped in its work
+    reproduce(
+        [paper],
+        paper.experiments,
+        place,
+        "small",
+        resume=False,
+        hands=Hands(),
+        tell=said.append,
+        told=Told(lambda *_: next(asked, False)),
+    )
+    assert said == [] and not list(place.work.rglob("seed-*.json"))
+
+
 def test_a_cell_of_other_settings_is_not_taken_for_this_one(world, tmp_path: Path):
     carried(world)
     text = (tmp_path / "tiny.toml").read_text("utf-8")
@@ -118,6 +135,16 @@ def test_fewer_than_three_seeds_decide_nothing():
     assert concluded(item, rows).verdict == "undecided"
     assert concluded(item, [*rows, {"seed": 3}]).verdict == "refuted"
     assert concluded(item, rows[:1]).verdict == concluded(item, []).verdict == "not done"
+
+
+def test_a_drawing_is_not_counted_among_what_is_not_done(tmp_path: Path):
+    items = (
+        Item(where="figure 1", claim="The idea.", nothing="a drawing"),
+        Item(where="figure 2", claim="Faces.", why_not="no faces are at hand"),
+    )
+    text = page([Paper("TINY", "Nobody.", items)], tmp_path)
+    assert "2 rows: 1 not done, 1 nothing to test." in text
+    assert "| nothing to test: a drawing |" in text and "| not done: no faces" in text
 
 
 def test_a_row_tells_the_seeds_that_all_its_runs_have_and_no_others():
@@ -178,7 +205,8 @@ def test_items_name_experiments_that_are_there_or_say_why_not():
         names = {one.name for one in paper.experiments}
         for item in paper.items:
             assert bool(item.judge) == bool(item.experiment), item.where
-            assert item.experiment in names if item.experiment else item.why_not, item.where
+            reasons = (item.experiment in names, bool(item.why_not), bool(item.nothing))
+            assert sum(reasons) == 1 and (not item.experiment or reasons[0]), item.where
     assert experiments_of("all") == [one for paper in PAPERS for one in paper.experiments]
     with pytest.raises(BadOption, match="Did you mean 'ran'"):
         experiments_of("rann")

@@ -1,8 +1,9 @@
-"""ARS equations 16 and 17: what is counted agrees with the binomial law, or the row is refuted."""
+"""ARS: guesses of masks against the binomial law (equations 16, 17), and parties with columns."""
 
 import pytest
 import torch
 
+from fedpriv.simulations.reproduce.papers.ars_judges import columns, columns_read
 from fedpriv.simulations.reproduce.papers.ars_masks import PAIRS, counted, unlikely
 
 
@@ -14,3 +15,29 @@ def test_counted_overlaps_are_those_of_the_binomial_law():
     assert unlikely(rows).verdict == "reproduced"
     rows[0]["counted"] = 0.05  # guesses that know something
     assert unlikely(rows).verdict == "refuted"
+
+
+def parties(column, figures, suffix=""):
+    """A row for each number of parties and three seeds, which differ a little."""
+    return [
+        {"run": f"k{k}{suffix}", "seed": seed, "majority": 0.76, "categories-blind": 0.4}
+        | {column: figure + 0.002 * seed}
+        for k, figure in enumerate(figures, start=1)
+        for seed in (1, 2, 3)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("third", "verdict"), [(0.84, "reproduced"), (0.79, "refuted"), (0.8001, "undecided")]
+)
+def test_each_party_more_must_learn_more(third, verdict):
+    rows = parties("accuracy", (0.77, 0.80, third))
+    for row in rows:  # a spread that only the pair near each other feels
+        row["accuracy"] += 0.001 * (row["seed"] % 2) * (row["run"] == "k3")
+    assert columns(rows).verdict == verdict
+
+
+@pytest.mark.parametrize(("third", "verdict"), [(0.4, "reproduced"), (0.6, "refuted")])
+def test_noise_must_hide_a_half_of_a_row_from_every_number_of_parties(third, verdict):
+    found = columns_read(parties("categories", (0.3, 0.4, third), "-ars-4"))
+    assert found.verdict == verdict and "a blind guess 40 %" in found.result

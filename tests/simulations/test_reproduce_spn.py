@@ -58,6 +58,7 @@ def cap_rows(spn_distance, spn_informed):
                     columns = ("relative-error", "membership", "tracing")
                     rows.append(
                         {"seed": seed, "defence": name, "value": value, "batch": 8}
+                        | {"relative-error-blind": 0.45}
                         | {"attack": attack, "accuracy": 0.4, **dict.fromkeys(columns, found)}
                     )
     return rows
@@ -65,10 +66,19 @@ def cap_rows(spn_distance, spn_informed):
 
 def test_cap_is_the_mean_of_accuracy_times_distance():
     rows = cap_rows(0.9, 0.2)
-    assert cap_of(rows, "spn", 8, "relative-error", informed=False)[1] == pytest.approx(0.4 * 0.901)
-    assert cap_of(rows, "spn", 8, "relative-error", informed=True)[1] == pytest.approx(0.4 * 0.201)
-    assert best(8)(rows).verdict == "reproduced"
-    assert best(8, informed=True)(rows).verdict == "refuted"
+    of_dlg = cap_of(rows, "spn", 8, "relative-error", ("dlg",))
+    assert of_dlg[1] == pytest.approx(0.4 * 0.901)
+    assert cap_of(rows, "spn", 8, "relative-error")[1] == pytest.approx(0.4 * 0.201)
+    assert best(8, ("dlg",))(rows).verdict == "reproduced"
+    assert best(8)(rows).verdict == "refuted"
+
+
+def test_a_cap_of_an_attack_that_fails_without_a_defence_says_so():
+    rows = cap_rows(0.9, 0.2)  # without a defence 0.5, a blind guess 0.45
+    assert "compares failed attacks" in best(8, ("dlg",))(rows).result
+    works = [{**row, "relative-error-blind": 0.6} for row in rows]
+    assert "errs 0.50, a blind guess 0.60" in best(8, ("dlg",))(works).result
+    assert "failed" not in best(8, ("dlg",))(works).result
 
 
 @pytest.mark.parametrize(("seen", "verdict"), [(17.0, "refuted"), (5.0, "reproduced")])

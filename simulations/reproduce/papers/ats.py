@@ -3,7 +3,7 @@
 from fedpriv.simulations.reproduce.experiment import Experiment, Item, Paper
 from fedpriv.simulations.reproduce.papers.ats_judges import hides, lowers
 
-PICTURES = "single pictures; no number to test"
+PICTURES = "single pictures without a number"
 HOURS = "not run with three seeds; `ats-table1` takes about an hour a seed on two cores"
 LENET = "ats-fashion-lenet"
 HYBRID = "2-6-37+38-34-14"
@@ -38,7 +38,7 @@ PAPER = Paper(
     "Gao et al. 2021, Privacy-preserving collaborative learning with automatic transformation "
     "search.",
     (
-        Item(where="figure 1", claim="How an attack goes on.", why_not=PICTURES),
+        Item(where="figure 1", claim="How an attack goes on.", nothing=PICTURES),
         Item(
             where="figure 2",
             claim="S_pri predicts the PSNR of an attack.",
@@ -53,7 +53,7 @@ PAPER = Paper(
             why_not="it is about the course of 200 epochs of ResNet20, which is hours on two cores",
             decide="fedpriv sweep ats-table1 --profile paper",
         ),
-        Item(where="figure 4", claim="Reconstructions with and without.", why_not=PICTURES),
+        Item(where="figure 4", claim="Reconstructions with and without.", nothing=PICTURES),
         table1(
             "a", "CIFAR-100, ResNet20", "none 13.88 dB, random 11.41, hybrid 7.64", "ats-table1"
         ),
@@ -147,7 +147,7 @@ PAPER = Paper(
         Item(
             where="table 5",
             claim="The 50 transformations.",
-            why_not="a list; tests compare each with Pillow",
+            nothing="a list; tests compare each with Pillow",
         ),
         Item(
             where="table 6, LeNet",
@@ -165,7 +165,7 @@ PAPER = Paper(
         Item(
             where="figure 7",
             claim="How S_pri and S_acc are distributed.",
-            why_not="a distribution without a claim; the search draws it (policies.png)",
+            nothing="a distribution without a claim; the search draws it (policies.png)",
             decide="fedpriv search --data cifar100 --model resnet20",
         ),
         Item(
@@ -174,7 +174,7 @@ PAPER = Paper(
             why_not="ImageNet is not at hand",
         ),
         *(
-            Item(where=f"figure {number}", claim=what, why_not=PICTURES)
+            Item(where=f"figure {number}", claim=what, nothing=PICTURES)
             for number, what in (
                 (9, "Originals, batch 1."),
                 (10, "Reconstructed, no policy, batch 1."),

@@ -18,6 +18,7 @@ from fedpriv.simulations.reproduce.seeds import (
 from fedpriv.tables import Row
 
 BLIND, READER = "dlg", "spn-aware"
+WORKS = (BLIND, "quick")  # at batch 8, where DLG alone is worse than a blind guess
 OTHERS = ("noise", "ppdl-5", "ppdl-30")  # the paper's mechanisms beside SPN
 ALIKE = 0.1  # of a relative error, which is about 1 for an attack that fails
 GREEN = math.log10(2)  # m below it: what is added is larger than the gradient
@@ -64,15 +65,17 @@ def hidden(batch: int) -> Judge:
     return judge
 
 
-def cap_of(rows: Sequence[Row], defence: str, batch: int, column: str, informed: bool) -> BySeed:
+def cap_of(
+    rows: Sequence[Row], defence: str, batch: int, column: str, attacks: Sequence[str] = ()
+) -> BySeed:
     """CAP by seed: the mean over a defence's values of accuracy x distance (SPN eq. 1).
 
-    Of an informed attacker: the smaller distance of the two attacks, value by value.
+    Of several attacks the smallest distance counts, value by value; without names, of all.
     """
     found: dict[int, dict[str, list[Row]]] = {}
     for row in rows:
         own = row["defence"] == defence and row["batch"] == batch
-        if own and (informed or row["attack"] == BLIND):
+        if own and (not attacks or row["attack"] in attacks):
             found.setdefault(int(row["seed"]), {}).setdefault(str(row["value"]), []).append(row)
     return {
         seed: float(
@@ -87,7 +90,7 @@ def cap_of(rows: Sequence[Row], defence: str, batch: int, column: str, informed:
     }
 
 
-def best(batch: int, informed: bool = False) -> Judge:
+def best(batch: int, attacks: Sequence[str] = (), against: str = "informed") -> Judge:
     """By CAP, SPN is above noise and both kinds of PPDL against all three attacks."""
 
     def judge(rows: Sequence[Row]) -> Finding:
@@ -96,7 +99,7 @@ def best(batch: int, informed: bool = False) -> Judge:
         answers, told = [], []
         for kind, column in KINDS.items():
             caps = {
-                name: cap_of(rows, name, batch, column, informed)
+                name: cap_of(rows, name, batch, column, attacks)
                 for name in ("none", *OTHERS, "dp", "spn")
             }
             gaps = {name: over(differences(caps["spn"], caps[name])) for name in OTHERS}
@@ -104,9 +107,22 @@ def best(batch: int, informed: bool = False) -> Judge:
             means = ", ".join(f"{name} {over(cap).mean:.2f}" for name, cap in caps.items())
             nearest = min(gaps, key=lambda name: gaps[name].mean)
             told.append(f"{kind}: {means}; SPN − {nearest} {gaps[nearest].said(1, '', 2)}")
-        return ruled(answers, ". ".join(told), "informed" if informed else "blind")
+        told.append(without(rows, batch, attacks))
+        return ruled(answers, ". ".join(told), against)
 
     return judge
+
+
+def without(rows: Sequence[Row], batch: int, attacks: Sequence[str]) -> str:
+    """Whether the attack beats a blind guess where there is no defence at all."""
+    names = tuple(attacks) or tuple({str(row["attack"]) for row in rows})
+    own = [row for row in rows if row["defence"] == "none" and row["attack"] in names]
+    error = over(by_seed(own, "relative-error", batch=batch))
+    guess = over(by_seed(own, "relative-error-blind", max, batch=batch))
+    told = f"Without a defence the attack errs {error.mean:.2f}, a blind guess {guess.mean:.2f}"
+    if error.mean < guess.mean:
+        return told
+    return f"{told}: it fails on its own, so that this compares failed attacks"
 
 
 def curves(batch: int) -> Judge:
