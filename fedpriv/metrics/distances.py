@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fedpriv.catalogue import METRICS
+from fedpriv.columns import BLIND
+
+SAID = {"membership": "labels (SPN: membership)"}
 
 
 @dataclass(frozen=True)
@@ -15,16 +18,22 @@ class Distance:
     is_metric: bool
 
     @property
+    def said(self) -> str:
+        """How a reader is told of it: SPN's membership is no question about training sets."""
+        return SAID.get(self.kind, self.kind)
+
+    @property
     def column(self) -> str:
         """Its column in a table of figures."""
         return self.metric if self.is_metric else self.kind
 
     def among(self, figures: Mapping[str, float]) -> dict[str, float]:
-        """The column with its value, where the figures hold the metric."""
-        if self.metric not in figures:
-            return {}
-        value = figures[self.metric]
-        return {self.column: value if self.is_metric else 1 - value}
+        """The column and that of the blind guess, where the figures hold the metric."""
+        return {
+            self.column + end: value if self.is_metric else 1 - value
+            for end in ("", BLIND)
+            if (value := figures.get(self.metric + end)) is not None
+        }
 
 
 def distances() -> list[Distance]:

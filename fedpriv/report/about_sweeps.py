@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedpriv.metrics.distances import distances
+from fedpriv.metrics.distances import SAID, distances
 from fedpriv.report.about_summaries import shown as shown_as
 from fedpriv.report.blocks import Block, Section, Table, Tile, environment_blocks
 from fedpriv.report.charts import Chart, percent, ppc_curves, trade_off
@@ -14,6 +14,7 @@ from fedpriv.report.gallery import tiles
 from fedpriv.report.leakage import Measure, deciding
 from fedpriv.report.marks import knows, marked, with_front
 from fedpriv.report.reading import Grid
+from fedpriv.report.value_sheets import by_value
 
 CELLS, GALLERY = 400, 24  # rows of the longest table, pictures
 
@@ -28,6 +29,9 @@ def sweep_sections(grid: Grid, several: bool) -> list[Section]:
         Section("ppc", "Privacy-preserving characteristics", _PPC, charts=_curves(done)),
         Section("cap", "Calibrated averaged performance", _CAP, tables=_caps(grid)),
         Section("informed", "Attackers who know the defence", _KNOWS, tables=_informed(done, what)),
+        Section(
+            "by-value", "The same samples under every value", _SHEETS, tiles=_sheets(grid, what)
+        ),
         Section("gallery", "What the server could see", tiles=_gallery(grid, what)),
         Section("cells", "Every cell", tables=_cells(grid)),
         Section("settings", "Settings", blocks=_blocks(grid)),
@@ -47,6 +51,10 @@ _PPC = (
 _CAP = (
     "The mean over a mechanism's settings of accuracy × distance (SPN equation 1). "
     "Higher is better."
+)
+_SHEETS = (
+    "A row for every setting: a sample of each client, and beside it the best that any attack drew "
+    "of it."
 )
 _KNOWS = "A defence that only holds against attackers who do not know of it does not hold."
 
@@ -87,6 +95,10 @@ def _written(value: Any) -> str:
 
 def worst_in(values: pd.Series, what: Measure) -> float:
     return float(values.max() if what.high else values.min())
+
+
+def _sheets(grid: Grid, what: Measure | None) -> list[Tile]:
+    return list(by_value(grid.folder, grid.scores, what)) if what else []
 
 
 def _gallery(grid: Grid, what: Measure | None) -> list[Tile]:
@@ -174,7 +186,7 @@ def _caps(grid: Grid) -> list[Table]:
         )
         for _, row in frame.iterrows()
     ]
-    columns = (*keys, "accuracy", *(n[4:] for n in shown))
+    columns = (*keys, "accuracy", *(SAID.get(name[4:], name[4:]) for name in shown))
     numbers = frozenset(range(len(keys), len(columns)))
     return [Table("CAP by defence and attack", columns, rows, numbers)]
 

@@ -64,15 +64,17 @@ def sweep(
     chosen = read(scenario, settings or [], profile)
     place = folder or new_folder(chosen.name).path
     gates = gates_of(chosen.gate, fail_if or [])
-    if workers is None and ray_address is None and not ray_pays(chosen):
+    minutes = minutes_of(chosen)
+    expected = "" if minutes is None else f"; all of it: about {minutes:.1f} minutes of one worker"
+    if workers is None and ray_address is None and not ray_pays(minutes):
         workers = 1
     began: list[tuple[float, int]] = []  # when the first cell was begun, and what was there
 
     def tell(done: int, total: int, name: str) -> None:
         if not began:
             began.append((time.monotonic(), done))
-            if done:
-                err.print(f"{done} of {total} cells are {name}", highlight=False)
+            there = f"{done} of {total} cells are {name}" if done else f"{total} cells to do"
+            err.print(f"{there}{expected}", highlight=False)
             return
         since, before = began[0]
         left = (time.monotonic() - since) / max(1, done - before) * (total - done)
@@ -116,16 +118,24 @@ def sweep(
         check_defended(gates, results["scores"], results["rows"])
 
 
-def ray_pays(scenario: "Scenario") -> bool:
-    """Whether several workers save more than Ray's start takes; says why not."""
-    from fedpriv.simulations.federation.ray_start import start_seconds
+def minutes_of(scenario: "Scenario") -> float | None:
+    """What a sweep takes on one worker; None where only a run can tell."""
     from fedpriv.simulations.forecast import forecast
 
-    cores = os.cpu_count() or 1
     expected = forecast(scenario)
     if expected.training_minutes is None or expected.attack_minutes is None:
+        return None
+    return expected.training_minutes + expected.attack_minutes
+
+
+def ray_pays(minutes: float | None) -> bool:
+    """Whether several workers save more than Ray's start takes; says why not."""
+    from fedpriv.simulations.federation.ray_start import start_seconds
+
+    cores = os.cpu_count() or 1
+    if minutes is None:
         return cores > 1
-    seconds = 60 * (expected.training_minutes + expected.attack_minutes)
+    seconds = 60 * minutes
     start, known = start_seconds()
     if seconds * (1 - 1 / cores) > start:
         return True
@@ -148,9 +158,8 @@ def cap_table(title: str, rows: list[dict[str, Any]]) -> Table:
     columns = ("defence", "attack", "knows", "batch", "accuracy")
     for column in columns:
         table.add_column(column)
-    kinds = [distance.kind for distance in distances()]
-    for kind in kinds:
-        table.add_column(kind, justify="right")
+    for distance in distances():
+        table.add_column(distance.said, justify="right")
     for row in rows:
         table.add_row(
             row["defence"],
@@ -158,6 +167,6 @@ def cap_table(title: str, rows: list[dict[str, Any]]) -> Table:
             row["knows"],
             str(row["batch"]),
             f"{row['accuracy']:.1%}",
-            *(spelled(row, f"cap-{kind}") for kind in kinds),
+            *(spelled(row, f"cap-{distance.kind}") for distance in distances()),
         )
     return table

@@ -5,10 +5,12 @@ They are SPN's eq. 1, tables 1 and 7-10, and figure 5.
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from fedpriv.columns import BLIND
 from fedpriv.metrics.distances import distances
 from fedpriv.metrics.tradeoff import cap, cap_between, region
 from fedpriv.report.figures import save_ppc
@@ -16,18 +18,22 @@ from fedpriv.sweepfolder import SweepFolder
 from fedpriv.tables import Row
 
 DISTANCES = {distance.kind: distance.column for distance in distances()}
+SAID = {distance.kind: distance.said for distance in distances()}
 MAIN = next(iter(DISTANCES))  # the reconstruction of samples
 STRONGEST = "best of these"  # stands for the best attack on each value of a defence
+GUESS = "blind guess"  # stands for an attacker who saw no update
 MISSING = "missing"  # cells without a result behind a line
 MEANING = (
     "CAP is accuracy times the attacker's error, averaged over the values of a defence: 0 means "
-    "that the attacker was always right. Reconstruction is about samples, membership about labels "
-    f"of the batch, tracing about whose sample it is. '{STRONGEST}' takes the best attack for each "
-    "value."
+    "that the attacker was always right. Reconstruction is about samples, labels about those of "
+    "the batch (SPN calls it membership; who was in the training set is another question), tracing "
+    f"about whose sample it is. '{STRONGEST}' takes the best attack for each value. '{GUESS}' saw "
+    "no update: a figure above it is of an attack that does worse."
 )
 EQUAL_M = f"cap-{MAIN}-at-equal-m"
 SPREAD = "-spread"  # the standard deviation over seeds
-NUMBERS = ["accuracy", "m", *DISTANCES.values()]
+GUESSES = {column + BLIND: column for column in DISTANCES.values()}
+NUMBERS = ["accuracy", "m", *DISTANCES.values(), *GUESSES]
 
 
 def succeeded(rows: Sequence[Row]) -> pd.DataFrame:
@@ -66,7 +72,7 @@ def caps(rows: Sequence[Row]) -> list[Row]:
 
 def lacks(row: Row, one: Row) -> bool:
     """Whether a cell belongs to a line of the table and has no result."""
-    belongs = row.get("attack") == one["attack"] or one["attack"] == STRONGEST
+    belongs = one["attack"] in (row.get("attack"), STRONGEST, GUESS)
     same = (row.get("defence"), row.get("batch")) == (one["defence"], one["batch"])
     return belongs and same and bool(row.get("error"))
 
@@ -76,27 +82,37 @@ def named(row: Row) -> tuple[object, ...]:
 
 
 def caps_of(rows: Sequence[Row]) -> list[Row]:
-    """CAP of every defence against every attack, and against the strongest one for each value."""
+    """CAP of every defence against every attack, the strongest one for each value, and none."""
     frame = averaged(rows)
     if frame.empty:
         return []
-    between = common(frame)
+    between: dict[Any, tuple[float, float] | None] = {
+        batch: common(part) for batch, part in frame.groupby("batch")
+    }
     found = [
         {
             **dict(zip(("defence", "batch", "attack", "knows"), keys, strict=True)),
-            **line(part, between),
+            **line(part, between[keys[1]]),
         }
         for keys, part in frame.groupby(["defence", "batch", "attack", "knows"], sort=False)
     ]
     for (defence, batch), part in frame.groupby(["defence", "batch"], sort=False):
         nearest = part.groupby("value", sort=False)[["accuracy", "m", *DISTANCES.values()]].min()
         known = {"attack": STRONGEST, "knows": max(part["knows"])}
-        found.append({"defence": defence, "batch": batch, **known, **line(nearest, between)})
+        found.append({"defence": defence, "batch": batch, **known, **line(nearest, between[batch])})
+        guessed = part.dropna(subset=list(GUESSES)).groupby("value", sort=False)[NUMBERS].first()
+        if len(guessed):
+            guessed = guessed[["accuracy", "m", *GUESSES]].rename(columns=GUESSES)
+            known = {"attack": GUESS, "knows": "", **line(guessed, between[batch])}
+            found.append({"defence": defence, "batch": batch, **known})
     return found
 
 
 def common(frame: pd.DataFrame) -> tuple[float, float] | None:
-    """The range of m that all defences with a range of their own cover; None when there is none."""
+    """The range of m that all defences with a range of their own cover; None when there is none.
+
+    `frame` is of one batch size: larger batches have smaller gradients, and so another m.
+    """
     finite = frame[np.isfinite(frame["m"])]
     ranges = finite.groupby("defence")["m"].agg(["min", "max"])
     ranges = ranges[ranges["min"] < ranges["max"]]
@@ -137,12 +153,13 @@ def write_tables(folder: SweepFolder, rows: Sequence[Row]) -> list[Row]:
 def crossed(table: Sequence[Row]) -> dict[str, list[list[str]]]:
     """By title: defences down, attacks and batch sizes across, as SPN table 1 has it; a head first.
 
-    A figure of several seeds has its standard deviation behind it.
+    Accuracy comes first: CAP is high for a model that learned nothing, too. A figure of several
+    seeds has its standard deviation behind it.
     """
-    titles = {f"cap-{name}": f"CAP, {name}" for name in DISTANCES}
+    titles = {f"cap-{name}": f"CAP, {SAID[name]}" for name in DISTANCES}
     titles[EQUAL_M] = f"CAP, {MAIN}, where all defences change updates as much (the same m)"
     columns = list(dict.fromkeys((row["attack"], row["batch"]) for row in table))
-    found = {}
+    found = accuracies(table)
     for name, title in titles.items():
         if not any(name in row for row in table):
             continue
@@ -156,6 +173,20 @@ def crossed(table: Sequence[Row]) -> dict[str, list[list[str]]]:
             lines.append([str(defence), *(own.get(key, "") for key in columns)])
         found[title] = lines
     return found
+
+
+def accuracies(table: Sequence[Row]) -> dict[str, list[list[str]]]:
+    """What every defence learned, averaged over its values; batch sizes across."""
+    batches = list(dict.fromkeys(row["batch"] for row in table))
+    lines = [["defence", *(f"accuracy, batch {batch}" for batch in batches)]]
+    for defence in dict.fromkeys(row["defence"] for row in table):
+        own = {
+            row["batch"]: spelled(row, "accuracy")
+            for row in table
+            if row["defence"] == defence and row["attack"] == STRONGEST
+        }
+        lines.append([str(defence), *(own.get(batch, "") for batch in batches)])
+    return {"Accuracy (0 to 1)": lines}
 
 
 def spelled(row: Row, name: str) -> str:

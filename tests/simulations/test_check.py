@@ -150,7 +150,9 @@ def test_a_forecast_counts_shadow_federations(monkeypatch):
 
 def test_few_members_are_said_before_any_training():
     few = forecast(from_tables(SMALL | {"attacks": [{"name": "member-loss"}]}))
-    assert "warning: few candidates: 8 members" in "\n".join(few.lines)  # of 16 test samples
+    assert "warning: few candidates: Attacks are asked about 8 members" in "\n".join(
+        few.lines
+    )  # of 16 test samples
     assert forecast(from_tables(SMALL | {"attacks": [{"name": "linear"}]})).doubts == ()
 
 

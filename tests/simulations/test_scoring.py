@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -19,6 +20,8 @@ from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables
 from fedpriv.scenario.built import dataset_of
 from fedpriv.scenario.built import test_samples as public_samples
+from fedpriv.simulations.cli.sweep import cap_table
+from fedpriv.simulations.judging.findings import empty
 from fedpriv.simulations.judging.gate import check, check_gates
 from fedpriv.simulations.judging.scoring import Judge, trace, traced
 from fedpriv.simulations.sweep.tables import (
@@ -337,6 +340,10 @@ def test_defences_are_compared_at_equal_perturbation_where_all_have_it():
     assert found["a", "dlg"][EQUAL_M] == pytest.approx(0.125)
     assert found["b", "dlg"][EQUAL_M] == pytest.approx(0.35)
     assert EQUAL_M not in found["none", "dlg"]
+    larger = [{**row, "batch": 8, "m": row["m"] / 4} for row in table]  # another range of m
+    both = {(r["defence"], r["batch"], r["attack"]): r for r in caps([*table, *larger])}
+    assert both["a", 1, "dlg"][EQUAL_M] == pytest.approx(0.125)
+    assert both["a", 8, "dlg"][EQUAL_M] == pytest.approx(0.125)
     assert "| b | 0.350 | 0.350 |" in markdown(caps(table))
     assert all(EQUAL_M not in row for row in caps(table[:2]))
 
@@ -356,6 +363,49 @@ def test_cap_is_the_mean_of_accuracy_times_distance(tmp_path):
     assert "| spn | 0.400 | 0.200 | 0.160 |" in markdown(caps(table))
     write_tables(SweepFolder(tmp_path), table)
     assert {"results.csv", "cap.csv", "cap.md", "ppc.png"} <= {p.name for p in tmp_path.iterdir()}
+
+
+def test_cap_has_the_accuracy_beside_it_and_one_meaning_of_membership(tmp_path):
+    table = [
+        cell("none", None, "dlg", 0.1, accuracy=0.9),
+        cell("spn", 0.1, "dlg", 1.0, accuracy=0.6),
+        cell("spn", 0.5, "dlg", 0.5, accuracy=0.4),
+    ]
+    write_tables(SweepFolder(tmp_path), table)
+    text, latex = (tmp_path / "cap.md").read_text(), (tmp_path / "cap.tex").read_text()
+    first = text.split("## ")[1]
+    assert first.startswith("Accuracy")
+    assert "| none | 0.900 |" in first and "| spn | 0.500 |" in first
+    assert r"none & 0.900 \\" in latex and r"spn & 0.500 \\" in latex
+    heads = [line for line in text.splitlines() if line.startswith("## ")]
+    assert any("labels (SPN: membership)" in head for head in heads)
+    shown = [str(column.header) for column in cap_table("s", caps(table)).columns]
+    assert "membership" not in shown and "labels (SPN: membership)" in shown
+
+
+def test_updates_without_a_sample_are_said():
+    """Why a table has fewer scores than updates were attacked."""
+    seen = [SimpleNamespace(name=name) for name in ("1-0", "1-1", "1-2")]
+    kept = {name: truth_of(torch.zeros(1, 1, 4, 4), torch.zeros(1)) for name in ("1-0", "1-1")}
+    (said,) = empty(seen, kept.get)
+    assert "1 of 3 updates" in said["detail"] and said["evidence"] == ["1-2"]
+    kept["1-1"] = truth_of(torch.zeros(0, 1, 4, 4), torch.zeros(0))
+    assert empty(seen, kept.get)[0]["evidence"] == ["1-1", "1-2"]
+    assert empty(seen[:1], kept.get) == empty(seen, {}.get) == []  # nobody kept anything
+
+
+def test_a_blind_guess_stands_beside_every_cap():
+    guesses = {"relative-error-blind": 0.5, "membership-blind": 0.75, "tracing-blind": 1.0}
+    table = [
+        cell("spn", 0.1, "dlg", 1.0, accuracy=0.6) | guesses,
+        cell("spn", 0.5, "dlg", 0.5, accuracy=0.4) | guesses | {"tracing-blind": 0.5},
+    ]
+    found = {row["attack"]: row for row in caps(table)}
+    assert found["blind guess"]["cap-reconstruction"] == pytest.approx((0.3 + 0.2) / 2)
+    assert found["blind guess"]["cap-membership"] == pytest.approx((0.45 + 0.3) / 2)
+    assert found["blind guess"]["cap-tracing"] == pytest.approx((0.6 + 0.2) / 2)
+    assert found["best of these"] == found["dlg"] | {"attack": "best of these"}
+    assert "blind guess, batch 1" in markdown(caps(table))
 
 
 def test_seeds_are_averaged_and_failed_cells_left_out():

@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 import torch
 
+from fedpriv.metrics.distances import SAID
 from fedpriv.metrics.matching import nearest
 from fedpriv.metrics.tradeoff import cap
 from fedpriv.scenario import from_tables
@@ -50,7 +51,8 @@ def test_the_three_columns_come_out_at_every_batch_size(swept):
         column = f"cap-{kind}"
         own = table[(table["attack"] == "quick") & (table["defence"] == "noise")]
         assert set(own["batch"]) == set(BATCHES) and own[column].notna().all()
-        assert f"CAP, {kind}" in (folder.path / "cap.md").read_text()
+        said = SAID.get(kind, kind)
+        assert f"CAP, {said}" in (folder.path / "cap.md").read_text()
 
 
 def test_membership_is_the_rest_of_recovered_labels_and_tracing_that_of_owners(swept):

@@ -254,6 +254,12 @@ def test_every_sweep_that_ships_can_be_built(name, monkeypatch):
         warnings.warn(f"{name} was checked without its data: {', '.join(missing)}", stacklevel=1)
 
 
+def test_members_and_pictures_are_attacked_under_the_same_defences():
+    scenario = read("membership-defences")
+    trained = {one.name: one.plugins or () for one in scenario.variants if not one.set}
+    assert {one.name: one.plugins for one in scenario.defences} == trained
+
+
 @pytest.mark.parametrize(
     "workers", [1, pytest.param(2, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
 )
