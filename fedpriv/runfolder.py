@@ -399,6 +399,11 @@ class RunFolder:
         return self.path / "pareto.png"
 
     @property
+    def pareto_page(self) -> Path:
+        """The same as a page: what lies under the pointer says all about itself."""
+        return self.path / "pareto.html"
+
+    @property
     def report_file(self) -> Path:
         """The page, with pictures and charts inside."""
         return self.path / "report.html"

@@ -152,6 +152,11 @@ def trade_off(points: pd.DataFrame, what: Measure) -> Chart:
                 "textposition": "top center",
                 "marker": {"symbol": "star" if front else "circle", "size": 11 if front else 8},
                 "meta": 2 if front else 7,
+                "hovertext": [
+                    f"{row['name']}: accuracy {percent(row['accuracy'])}, {what.word} "
+                    f"{what.shown(row['leak'])}"
+                    for _, row in rows.iterrows()
+                ],
             }
         )
     layout = {

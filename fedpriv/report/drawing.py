@@ -2,6 +2,7 @@
 
 import io
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from fedpriv.report.charts import Chart
@@ -25,6 +26,7 @@ DASHES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-."}
 INK, LINE = "#010203", "#040506"  # stand for colours that the page decides
 SIZE = (9.2, 3.8)  # inches
 ROOM = 20  # names along a side of a heatmap that can be read
+HOVERED = 14  # points across within which a mark shows its words
 LEGEND = 24  # names; a chart with more lines has them in its table only
 
 
@@ -47,15 +49,16 @@ def svg(chart: Chart) -> str:
     }
     with matplotlib.rc_context(settings):
         figure = Figure(figsize=SIZE, layout="constrained")
-        _panel(figure.add_subplot(), chart)
+        words = _panel(figure.add_subplot(), chart)
         if chart.layout.get("showlegend") and len(chart.data) <= LEGEND:
             figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
         stream = io.StringIO()
         figure.savefig(stream, format="svg", transparent=True, metadata={"Date": None})
-    return _inline(stream.getvalue(), chart)
+    return _inline(stream.getvalue(), chart, words)
 
 
-def _panel(axes: Any, chart: Chart) -> None:
+def _panel(axes: Any, chart: Chart) -> dict[str, str]:
+    """Draws all lines; what is said of single marks, by their names."""
     layout = chart.layout
     right = axes.twinx() if "yaxis2" in layout else None
     for shape in layout.get("shapes", ()):
@@ -72,16 +75,21 @@ def _panel(axes: Any, chart: Chart) -> None:
                 ha="right",
                 color=shape["line"]["color"],
             )
-    for line in chart.figure["data"]:
+    said: dict[str, str] = {}
+    for number, line in enumerate(chart.figure["data"]):
         if line["type"] == "heatmap":
             _heatmap(axes, line)
             continue
         _line(right if line.get("yaxis") == "y2" and right is not None else axes, line)
+        if "hovertext" in line:
+            names = _hovered(axes, line, chart.name, number)
+            said |= dict(zip(names, line["hovertext"], strict=True))
     if all(line["type"] != "heatmap" for line in chart.data):
         axes.grid(visible=True, lw=0.5)
     for side, name in ((axes, "xaxis"), (axes, "yaxis"), (right, "yaxis2")):
         if side is not None and name in layout:
             _axis(side, name, layout[name])
+    return said
 
 
 def _line(axes: Any, line: dict[str, Any]) -> None:
@@ -108,6 +116,16 @@ def _line(axes: Any, line: dict[str, Any]) -> None:
                 axes.annotate(
                     text, place, xytext=(0, 5), textcoords="offset points", ha="center", fontsize=8
                 )
+
+
+def _hovered(axes: Any, line: dict[str, Any], chart: str, number: int) -> list[str]:
+    """Marks that nobody sees over the points of a line, each with a name for its words."""
+    names = []
+    for place, (x, y) in enumerate(zip(line["x"], line["y"], strict=True)):
+        names.append(f"hover-{chart}-{number}-{place}")
+        if x is not None and y is not None:
+            axes.plot([x], [y], "o", ms=HOVERED, alpha=0, gid=names[-1])
+    return names
 
 
 def _heatmap(axes: Any, table: dict[str, Any]) -> None:
@@ -142,13 +160,18 @@ def _axis(axes: Any, name: str, settings: dict[str, Any]) -> None:
         axis.set_major_formatter(PercentFormatter(1))
 
 
-def _inline(text: str, chart: Chart) -> str:
-    """The picture as a part of a page: no header, and its colours are the page's."""
+def _inline(text: str, chart: Chart, said: Mapping[str, str]) -> str:
+    """The picture as a part of a page: no header, and its colours are the page's.
+
+    A browser shows what is `said` of a mark while the pointer is on it, without a script.
+    """
     from html import escape
 
     body = text[text.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
     body = body.replace(INK, "currentColor").replace(LINE, "var(--line)")
     body = re.sub(r'\b(width|height)="[\d.]+pt" ?', "", body, count=2)
+    for name, words in said.items():
+        body = body.replace(f'<g id="{name}">', f'<g id="{name}"><title>{escape(words)}</title>')
     label = f'<svg role="img" aria-label="{escape(chart.title, quote=True)}" '
     return body.replace("<svg ", label, 1)

@@ -69,7 +69,7 @@ def save_ppc(path: Path, results: pd.DataFrame) -> None:
         for number, defence in enumerate(defences):
             own = results[results["defence"] == defence]
             _panel(axes[row][number], own, distance.column, right, attacks)
-            axes[row][number].set_title(f"{defence}: {distance.kind}", fontsize=9)
+            axes[row][number].set_title(f"{defence}: {distance.said}", fontsize=9)
     axes[0][0].figure.tight_layout()
     stream = io.BytesIO()
     figure.savefig(stream, format="png", dpi=110)

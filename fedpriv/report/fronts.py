@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import matplotlib
 
 from fedpriv.files import whole
+from fedpriv.report.charts import MARKS, PERCENT, Chart, percent
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
@@ -39,10 +40,13 @@ class Point(Protocol):
     @property
     def mse_blind(self) -> float | None: ...
     @property
+    def attack(self) -> str: ...
+    @property
     def front(self) -> bool: ...
 
 
 LOWEST = 1e-4  # of the errors drawn, 40 dB: below it a picture is given away anyhow
+NAMED = 25  # points of a chart that have room for their names; the others show them on hover
 SHAPES = {"codes": "o", "columns": "s", "updates": "^"}
 
 
@@ -95,6 +99,72 @@ def draw(points: Sequence[Point], path: Path) -> None:
     plt.close(figure)
 
 
+def charts(points: Sequence[Point]) -> list[Chart]:
+    """The same for a page: one chart a group, whose points say all about themselves."""
+    kinds = list(dict.fromkeys(point.kind for point in points))
+    return [
+        _chart(number, group, [p for p in points if p.group == group], kinds)
+        for number, group in enumerate(dict.fromkeys(point.group for point in points))
+    ]
+
+
+def _chart(number: int, group: str, same: Sequence[Point], kinds: Sequence[str]) -> Chart:
+    data: list[dict[str, Any]] = []
+    for kind in dict.fromkeys(point.kind for point in same):
+        own = [point for point in same if point.kind == kind]
+        place = kinds.index(kind)
+        mark = {"symbol": MARKS[place % len(MARKS)], "size": 10}
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers+text" if len(same) < NAMED else "markers",
+                "name": kind,
+                "x": [point.accuracy for point in own],
+                "y": [height(point.mse) for point in own],
+                "text": [short(point) for point in own],
+                "hovertext": [told(point) for point in own],
+                "marker": mark,
+                "meta": place,
+            }
+        )
+    errors = [height(point.mse) for point in same]
+    logarithmic = {"type": "log"} if max(errors) > 10 * min(errors) else {}
+    layout = {
+        "xaxis": {"title": {"text": "accuracy"}, "tickformat": PERCENT},
+        "yaxis": {"title": {"text": "median MSE of the best attack"}} | logarithmic,
+        "showlegend": True,
+    }
+    columns = ("run", "plugins", "accuracy", "MSE", "blind guess", "best attack", "on the front")
+    rows = [
+        (
+            p.run,
+            p.kind,
+            percent(p.accuracy),
+            f"{p.mse:.4f}",
+            "–" if p.mse_blind is None else f"{p.mse_blind:.4f}",
+            p.attack,
+            "yes" if p.front else "",
+        )
+        for p in same
+    ]
+    return Chart(f"pareto-{number}", group, data, layout, columns, rows)
+
+
+def short(point: Point) -> str:
+    """A point's name in a picture, marked where its error is below the lowest drawn."""
+    return ("≤ " if point.mse < LOWEST else "") + point.run.rpartition("/")[2]
+
+
+def told(point: Point) -> str:
+    """What a reader sees of a point under the pointer."""
+    blind = "" if point.mse_blind is None else f", a blind guess {point.mse_blind:.4f}"
+    front = "; on the front" if point.front else ""
+    return (
+        f"{point.run} ({point.kind}): accuracy {percent(point.accuracy)}, MSE {point.mse:.4f} by "
+        f"{point.attack}{blind}{front}"
+    )
+
+
 def height(mse: float) -> float:
     """Where an error is drawn."""
     return max(mse, LOWEST)
@@ -115,9 +185,8 @@ def drawn(axis: Any, point: Point, colour: Any) -> Any:
         elinewidth=0.8,
         zorder=2,
     )
-    below = "≤ " if point.mse < LOWEST else ""
     axis.annotate(
-        below + point.run.rpartition("/")[2],
+        short(point),
         (point.accuracy, height(point.mse)),
         xytext=(3, 4),
         textcoords="offset points",

@@ -57,6 +57,7 @@ def register() -> None:
         run,
         search,
         sweep,
+        tsne,
         verify_dp,
         watch,
     )
@@ -73,6 +74,7 @@ def register() -> None:
     app.command("sweep")(guarded(sweep.sweep))
     app.command("reproduce")(guarded(reproduce.reproduce))
     app.command("pareto")(guarded(pareto.pareto))
+    app.command("tsne")(guarded(tsne.tsne))
     app.command("report")(guarded(report.report))
     app.command("watch")(guarded(watch.watch))
     app.command("export")(guarded(export.export))

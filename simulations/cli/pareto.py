@@ -12,7 +12,7 @@ from fedpriv.simulations.cli.terminal import out
 def pareto(
     folders: Annotated[list[Path], typer.Argument(help="Run folders, attacked.")],
     folder: Annotated[
-        Path, typer.Option("--out", help="Where pareto.csv and pareto.png go.")
+        Path, typer.Option("--out", help="Where pareto.csv, pareto.png and pareto.html go.")
     ] = Path(),
 ) -> None:
     """Accuracy against the best attack's error, all ways of sharing in one picture."""

@@ -7,6 +7,7 @@ are not compared. Runs and sweeps are read from their folders.
 """
 
 import math
+import shlex
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -29,6 +30,12 @@ from fedpriv.tables import decisive, write_table
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+WORDS = (
+    "A point is a run: to the right it learned more, further up its best attack was more wrong. On "
+    "the front no other run on the same samples is better in both. Point at a mark to read it."
+)
 
 
 @dataclass(frozen=True)
@@ -203,7 +210,10 @@ def marked(points: Sequence[Point]) -> list[Point]:
 
 def write_pareto(folders: Sequence[Path], out: RunFolder) -> list[Point]:
     """The table and the picture of the runs in `folders`, written into `out`."""
-    from fedpriv.report.fronts import draw
+    from fedpriv.files import write_bytes
+    from fedpriv.report.blocks import Section
+    from fedpriv.report.fronts import charts, draw
+    from fedpriv.report.page import plain_page
 
     points = points_in(folders)
     if not points:
@@ -213,4 +223,8 @@ def write_pareto(folders: Sequence[Path], out: RunFolder) -> list[Point]:
         )
     write_table(out.pareto_file, [asdict(point) for point in points])
     draw(points, out.pareto_picture)
+    command = shlex.join(["fedpriv", "pareto", *map(str, folders), "--out", str(out.path)])
+    section = Section("pareto", "Accuracy against leakage", WORDS, charts=charts(points))
+    page = plain_page("What each way of sharing leaks for what it learns", [section], command)
+    write_bytes(out.pareto_page, page.encode("utf-8"))
     return points
