@@ -5,8 +5,10 @@ not among them is 404, so no path outside the folder can be asked for. Truth, ch
 clients' private state are never served.
 """
 
+import json
 import socket
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -58,8 +60,11 @@ def watch_app(path: Path, hosts: frozenset[str] = LOCAL) -> FastAPI:
 
     @app.get("/state")
     def state(after: Annotated[list[str], Query()] = []) -> dict[str, Any]:  # noqa: B006
-        """What is new: `after=name:5` has the first five rounds of that run already."""
-        have = dict(one.rpartition(":")[::2] for one in after)
+        """What is new: `after=name:5:MARK` has the first five rounds of that run already.
+
+        MARK is that of the state it has. What is behind the same mark is not sent again.
+        """
+        have = {name: (count, mark) for name, count, mark in map(parted, after)}
         runs = [newer(state_of(run), have) for run in runs_in(path)]
         return {"folder": path.resolve().name, "runs": runs}
 
@@ -115,11 +120,25 @@ def state_of(run: RunFolder) -> dict[str, Any]:
     }
 
 
-def newer(state: dict[str, Any], have: Mapping[str, str]) -> dict[str, Any]:
-    """The state without the rounds that somebody has; `before` is how many those are."""
-    count = have.get(state["name"], "")
-    known = int(count) if count.isdigit() and int(count) <= len(state["rounds"]) else 0
-    return {**state, "before": known, "rounds": state["rounds"][known:]}
+def parted(text: str) -> tuple[str, str, str]:
+    """`name:5:MARK` in its parts; a name may hold colons."""
+    rest, _, mark = text.rpartition(":")
+    name, _, count = rest.rpartition(":")
+    return name, count, mark
+
+
+def newer(state: dict[str, Any], have: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
+    """The state without what somebody has: rounds, of which `before` says how many, and the rest.
+
+    The rest goes as a whole when any of it changed.
+    """
+    name, rounds = state["name"], state["rounds"]
+    count, known = have.get(name, ("", ""))
+    before = int(count) if count.isdigit() and int(count) <= len(rounds) else 0
+    rest = {key: value for key, value in state.items() if key != "rounds"}
+    mark = sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()[:16]
+    sent = {"name": name} if known == mark else rest
+    return {**sent, "mark": mark, "before": before, "rounds": rounds[before:]}
 
 
 def pictures(run: RunFolder) -> Iterator[tuple[str, Path]]:

@@ -1,7 +1,8 @@
 """How commands that attack end: tables, where things are, and an exit code."""
 
+import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,20 +14,31 @@ from fedpriv.simulations.cli.tables import scores_tables
 from fedpriv.simulations.judging.findings import LEFT_OUT
 from fedpriv.simulations.judging.gate import check
 
+EVERY = 2.0  # seconds between two lines of one attack
 LOUD = ("warning", "fatal")  # findings that change what the figures mean
 
 
-def told_on(console: Console) -> Any:
-    """A line for every attack as it goes on, with the time left once some of it is done."""
-    began: dict[str, tuple[float, int]] = {}
+def told_on(
+    console: Console, clock: Callable[[], float] = time.monotonic
+) -> Callable[[str, float, int], None]:
+    """A line for every attack as it begins and ends, and between them one every few seconds.
 
-    def tell(attack: str, done: int, total: int) -> None:
-        start, before = began.setdefault(attack, (time.monotonic(), done))
+    Between them it says how much is done, and the time left.
+    """
+    began: dict[str, tuple[float, float]] = {}
+    last: dict[str, float] = {}
+
+    def tell(attack: str, done: float, total: int) -> None:
+        now = clock()
+        start, before = began.setdefault(attack, (now, done))
+        if 0 < done < total and now - last.get(attack, -math.inf) < EVERY:
+            return
+        last[attack] = now
         left = ""
         if before < done < total:
-            seconds = (time.monotonic() - start) / (done - before) * (total - done)
-            left = f"  {seconds:.0f} s left"
-        console.print(f"{attack}: {done} of {total} done{left}", highlight=False)
+            left = f"  {(now - start) / (done - before) * (total - done):.0f} s left"
+        part = f"{done:.0f}" if done == int(done) else f"{done / total:.0%}"
+        console.print(f"{attack}: {part} of {total} attacked{left}", highlight=False)
 
     return tell
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from fedpriv.simulations.search.correlation import Correlation
     from fedpriv.simulations.search.subject import Subject
 
+EVERY = 5.0  # seconds between two lines where there is no bar
+
 
 def search(
     data: Annotated[str, typer.Option(help="The data set the policies are for.")] = "cifar100",
@@ -206,11 +208,12 @@ class _Shown:
 
     def __init__(self, console: Console, bar: Progress | None) -> None:
         self.console, self.bar = console, bar
-        self.what, self.total, self.done, self.told = "", 0, 0, time.monotonic()
+        self.what, self.total, self.done = "", 0, 0
+        self.began = self.told = time.monotonic()
         self.task = bar.add_task("", total=None) if bar else None
 
     def begin(self, what: str, total: int) -> None:
-        self.what, self.total, self.done = what, total, 0
+        self.what, self.total, self.done, self.began = what, total, 0, time.monotonic()
         if self.bar is not None and self.task is not None:
             self.bar.reset(self.task, total=total, description=what)
         else:
@@ -220,9 +223,11 @@ class _Shown:
         self.done += 1
         if self.bar is not None and self.task is not None:
             self.bar.advance(self.task)
-        elif time.monotonic() - self.told > 10:
+        elif time.monotonic() - self.told > EVERY:
             self.told = time.monotonic()
-            self.console.print(f"{self.what}: {self.done}/{self.total}", highlight=False)
+            left = (self.told - self.began) / self.done * (self.total - self.done)
+            line = f"{self.what}: {self.done}/{self.total}  {left:.0f} s left"
+            self.console.print(line, highlight=False)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """How a run shows itself: a live line on a terminal, a plain line a round elsewhere."""
 
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -41,10 +42,12 @@ def described(record: Record) -> str:
 class PlainLines:
     """One line a round, for logs and pipes."""
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
-        self.first = self.last = 0
-        self.started = time.monotonic()
+    EVERY = 5.0  # seconds without a line before a round says how many have answered
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self.console, self.clock = console, clock
+        self.first = self.last = self.round = self.replies = 0
+        self.started = self.said = clock()
 
     def __enter__(self) -> Self:
         return self
@@ -53,18 +56,32 @@ class PlainLines:
         return None
 
     def on_start(self, first: int, last: int) -> None:
-        self.first, self.last, self.started = first, last, time.monotonic()
+        self.first = self.round = first
+        self.last, self.started = last, self.clock()
+        if first <= last:
+            self._print(f"round {first}/{last} begins")
 
     def on_reply(self, node: int) -> None:
-        return None
+        self.replies += 1
+        if self.clock() - self.said >= self.EVERY:
+            left = self._left(self.round - self.first)
+            self._print(f"round {self.round}/{self.last}  {self.replies} replies{left}")
 
     def on_round(self, record: Record) -> None:
-        done = record["round"] - self.first + 1
-        left = (time.monotonic() - self.started) / done * (self.last - record["round"])
-        self.console.print(
-            f"round {record['round']}/{self.last}  {described(record)}  {left:.0f} s left",
-            highlight=False,
-        )
+        left = self._left(record["round"] - self.first + 1)
+        self._print(f"round {record['round']}/{self.last}  {described(record)}{left}")
+        self.round, self.replies = record["round"] + 1, 0
+
+    def _left(self, done: int) -> str:
+        """The time left, once a round is done."""
+        if not done:
+            return ""
+        left = (self.clock() - self.started) / done * (self.last - self.first + 1 - done)
+        return f"  {max(left, 0):.0f} s left"
+
+    def _print(self, line: str) -> None:
+        self.said = self.clock()
+        self.console.print(line, highlight=False)
 
 
 class LiveBar:

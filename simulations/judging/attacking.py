@@ -30,10 +30,10 @@ from fedpriv.simulations.judging.knowledge import knowledge_of
 log = logging.getLogger(__name__)
 LONGEST = 100  # characters of an attack's label, which names a folder
 TOGETHER = 64  # victims of one call; a cluster's workers share calls
-Tell = Callable[[str, int, int], None]  # attack, victims done, victims in all
+Tell = Callable[[str, float, int], None]  # attack, victims done (one may be half done), all
 
 
-def silent(attack: str, done: int, total: int) -> None:
+def silent(attack: str, done: float, total: int) -> None:
     pass
 
 
@@ -205,16 +205,28 @@ def claimed(
     if isinstance(todo, list):
         return todo
     told = Told(progress)
-    return saved(todo, answers(todo, recording, told), attack, folder, tell)
+    return saved(todo, answers(todo, recording, told, tell), attack, folder, tell)
 
 
-def answers(todo: Todo, recording: Recording, told: Told) -> Iterator[Answer]:
+def answers(todo: Todo, recording: Recording, told: Told, tell: Tell = silent) -> Iterator[Answer]:
     """The calls of an attack, one after the other in this process."""
     for number, work in enumerate(todo.works):
         # The first call is made in any case: told to stop at once, it gives what it begins with.
         if number and not told(len(todo.done) / max(1, todo.total), math.nan):
             return
-        yield work, attacked(todo.call, todo.method, work, recording.device, told)
+        progress = telling(told, tell, todo, len(work.names))
+        yield work, attacked(todo.call, todo.method, work, recording.device, progress)
+
+
+def telling(told: Told, tell: Tell, todo: Todo, victims: int) -> Progress:
+    """The progress of one call, which also says how far the whole attack is."""
+
+    def progress(part: float, loss: float) -> bool:
+        if 0 < part < 1:
+            tell(todo.call.label, len(todo.done) + part * victims, todo.total)
+        return told(part, loss)
+
+    return progress
 
 
 def saved(

@@ -65,6 +65,25 @@ def test_a_folder_of_variants_is_followed(folder):
     assert [run["name"] for run in runs] == ["one"]
 
 
+def test_only_what_changed_is_sent(folder):
+    view = client(folder.path)
+    add_round(folder, 1)
+    add_picture(folder)
+    first = view.get("/state").json()["runs"][0]
+    assert first["before"] == 0 and len(first["rounds"]) == 1 and first["pictures"]
+    after = {"after": f"{first['name']}:1:{first['mark']}"}
+    same = view.get("/state", params=after).json()["runs"][0]
+    assert same == {"name": "one", "mark": first["mark"], "before": 1, "rounds": []}
+    add_picture(folder, "1-1.png")
+    more = view.get("/state", params=after).json()["runs"][0]
+    assert more["rounds"] == [] and len(more["pictures"]) == 2 and more["mark"] != first["mark"]
+    add_round(folder, 2)  # with a failed client, whom the table of clients counts
+    last = view.get("/state", params=after).json()["runs"][0]
+    assert [one["round"] for one in last["rounds"]] == [2] and "clients" in last
+    for odd in ("one", "one:x:y", "one:99:", ":::", "one:-1:z"):
+        assert view.get("/state", params={"after": odd}).json()["runs"][0]["before"] == 0
+
+
 ESCAPES = [
     "../secret.png",
     "../../secret.png",
