@@ -36,9 +36,9 @@ def sparsity(victims: Victims) -> Iterator[Finding]:
         yield Finding(
             "sparsity",
             "warning",
-            f"{100 * sum(shares) / len(shares):.0f} % of the update is exactly zero, in all "
-            "layers, besides what silent units and dark inputs leave: it was pruned. "
-            "Use 'pruning-aware'.",
+            f"{100 * sum(shares) / len(shares):.0f} % of the update is exactly zero, in every "
+            "layer: the client pruned it. Attacks that expect those values find less. The attack "
+            "'pruning-aware' compares only what was sent.",
         )
 
 
@@ -124,8 +124,9 @@ def head_checks(victims: Victims) -> Iterator[Finding]:
         yield Finding(
             "noise",
             "warning",
-            "the head's gradient is not of rank one and its spectrum is flat: noise of about "
-            f"{sigma:.2g} per element was added. Use 'noise-aware'.",
+            f"random noise of about {sigma:.2g} was added to every value of the update: the last "
+            "layer's gradient has not the simple form that one sample gives it. Attacks that "
+            "expect no noise find less. The attack 'noise-aware' averages it over rounds.",
         )
         return
     own, own_bias = _own_head(victims, head)
@@ -153,8 +154,8 @@ def _vanishing(why: str) -> Finding:
     return Finding(
         "converged",
         "fatal",
-        f"the gradient vanishes: {why}. The model has converged on this sample; attack an earlier "
-        "round.",
+        f"the update is too small to attack: {why}. The model has learned this sample already, "
+        "and hardly changes for it. Attack an earlier round.",
     )
 
 
@@ -164,9 +165,9 @@ def _steps(victims: Victims, drift: bool, missing: float, scale: float) -> Itera
         yield Finding(
             "local-steps",
             "mismatch",
-            f"the head's gradient has a second direction ({missing:.1e} of it), which one step on "
-            f"one sample cannot make: about {max(2, round(scale))} local steps were taken where "
-            "the facts say 1.",
+            f"about {max(2, round(scale))} local steps were taken where the facts say 1: one step "
+            f"on one sample cannot make this gradient of the last layer ({missing:.1e} of it has "
+            "another direction).",
         )
     elif told > 1 and not drift and abs(scale * told - 1) < 0.2:
         yield Finding(
@@ -223,6 +224,7 @@ def clipping(norms: Sequence[float]) -> Iterator[Finding]:
         yield Finding(
             "clipping",
             "warning",
-            f"all {len(norms)} updates have the norm {norms[0]:.4g}: they were clipped. Use a "
-            "cosine attack.",
+            f"all {len(norms)} updates have the same length (norm {norms[0]:.4g}): they were "
+            "clipped to it. Attacks that compare lengths find less; those that compare directions, "
+            "such as 'adam+cosine', do not care.",
         )
