@@ -92,9 +92,18 @@ $(VENV)/bin/uv:
 	$(BIN)/python -m pip install --quiet uv
 
 # Compiling at install time makes every later start several times faster where writing bytecode is off.
-$(STAMP): $(VENV)/bin/uv requirements.lock pyproject.toml
-	@echo "installing the locked packages into $(VENV) (a few minutes the first time)"
-	$(BIN)/uv pip sync --quiet --python $(BIN)/python --compile-bytecode --require-hashes requirements.lock
+# TORCH_INDEX is an index of CPU wheels: torch comes from there, and tools of development are left out.
+TORCH_INDEX ?=
+LOCK = $(if $(TORCH_INDEX),requirements-cpu.lock,requirements.lock)
+$(STAMP): $(VENV)/bin/uv $(LOCK) pyproject.toml
+ifeq ($(TORCH_INDEX),)
+	@echo "installing the locked packages into $(VENV): a few minutes the first time, about 7 GB"
+	$(BIN)/uv pip sync --python $(BIN)/python --compile-bytecode --require-hashes $(LOCK)
+else
+	@echo "installing the locked packages of $(LOCK), and torch from $(TORCH_INDEX)"
+	$(BIN)/uv pip sync --python $(BIN)/python --compile-bytecode --require-hashes $(LOCK)
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode --no-deps --index-url "$(TORCH_INDEX)" --requirement requirements-torch.txt
+endif
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	touch $(STAMP)
 
