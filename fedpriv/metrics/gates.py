@@ -60,12 +60,3 @@ def gates_of(bounds: Mapping[str, float], texts: Iterable[str] = ()) -> list[Gat
     """The gates of a scenario's [gate] and of --fail-if; METRICS say which side is leakage."""
     own = [Gate(name, METRICS.build(name).leaks == "high", value) for name, value in bounds.items()]
     return own + [parsed(text) for text in texts]
-
-
-def default_gates() -> list[Gate]:
-    """What decides where nobody sets a gate: the first metric of the catalogue that has a bound."""
-    for name in METRICS:
-        metric = METRICS.build(name)
-        if metric.bound is not None:
-            return [Gate(name, metric.leaks == "high", metric.bound)]
-    return []

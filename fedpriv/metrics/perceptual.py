@@ -41,20 +41,6 @@ class RandomFeatures(nn.Module):
         return maps
 
 
-def stages_of(model: nn.Sequential) -> Features:
-    """The output of every convolution block of a Sequential classifier, as features."""
-
-    def features(x: Tensor) -> list[Tensor]:
-        maps = []
-        for layer in model:
-            x = layer(x)
-            if x.dim() == 4 and not isinstance(layer, nn.Conv2d | nn.BatchNorm2d | nn.GroupNorm):
-                maps.append(x)
-        return maps
-
-    return features
-
-
 def feature_distance(guess: Tensor, truth: Tensor, features: Features) -> Tensor:
     """Sum over layers of the mean squared difference of unit-length feature vectors, (N,)."""
     total = torch.zeros(len(guess), dtype=torch.double, device=guess.device)

@@ -75,19 +75,6 @@ def _cosine(dot: Tensor, own: Tensor, other: Tensor) -> Tensor:
     return (dot / sizes.clamp_min(VANISHED)).clamp(-1, 1).where(sizes > VANISHED, 0)
 
 
-def similarity(a: Gradients, b: Gradients, reduction: Reduction = "global") -> Tensor:
-    """GradSim (ATS eq. 5) row by row: the cosine over all parameters, or the mean over layers.
-
-    "layer" is what the released code computes. A gradient that vanishes resembles nothing: 0.
-    """
-    dot = torch.stack([_inner(a[name], b[name]) for name in a])
-    own = torch.stack([_inner(values, values) for values in a.values()])
-    other = torch.stack([_inner(values, values) for values in b.values()])
-    if reduction == "global":
-        dot, own, other = (part.sum(0, keepdim=True) for part in (dot, own, other))
-    return _cosine(dot, own, other).mean(0)
-
-
 def _along(found: Tensor | Outer, first: Tensor | Outer, images: int) -> tuple[Tensor, Tensor]:
     """⟨g_j, g_K⟩ and ‖g_j‖² for the points j = 0 … K of each image's way, (B, K + 1) each.
 
