@@ -87,7 +87,7 @@ def tested_of(name: str, folder: Path) -> str:
         for item in paper.items
         for profile, rows in measured(item, folder)
     ]
-    done = [row for row in rows if not row[4].startswith("not done")]
+    done = [row for row in rows if row[4].startswith("**")]
     return table(HEAD, done) if done else "*Not measured yet.*"
 
 

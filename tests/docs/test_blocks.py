@@ -4,38 +4,20 @@ import re
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from pages import FENCE, PAGES, ROOT, WORKED, typed
 
 from fedpriv.simulations import cli
 
-ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
-FENCE = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.M | re.S)
 THOROUGH = "<!-- blocks: thorough -->"
-# Pages that begin in an empty folder: they write files with a title and run commands on them.
-WORKED = [page.stem for page in PAGES if 'title="' in page.read_text("utf-8")]
-
-
-def typed(page: Path) -> list[str]:
-    """The commands of a page's console and bash blocks."""
-    found = []
-    for kind, _, block in FENCE.findall(page.read_text("utf-8")):
-        text = re.sub(r"\\\n\s*", "", block)
-        if kind == "console":
-            found += [line[2:] for line in text.splitlines() if line.startswith("$ ")]
-        elif kind == "bash":
-            found += [line for line in text.splitlines() if line]
-    return found
-
 
 COMMANDS = sorted(
     {
         part.strip().removesuffix(" &")
         for page in PAGES
         for line in typed(page)
-        for part in re.split(r"&&|\|\||;(?=\s)", line.split("  #")[0])
+        for part in re.split(r"&&|\|\||;(?=\s)", line)
         if part.strip().startswith("fedpriv ")
     }
 )
