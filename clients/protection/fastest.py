@@ -50,7 +50,7 @@ def seconds(model: Architecture, way: str, batch: int) -> float:
     y = torch.zeros(batch, dtype=torch.long, device=device)
     best = float("inf")
     try:
-        made = private(plain, SeededDraws(generator(0)), way, 0.0, 1.0, batch)
+        made = private(plain, SeededDraws(generator(0)), way, 0.0, 1.0, batch, model.shape)
         for _ in range(TRIES):
             begun = time.perf_counter()
             made.optimiser.zero_grad()

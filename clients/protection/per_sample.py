@@ -5,7 +5,6 @@ here, or whose gradients it does not find, is left to Opacus.
 """
 
 import copy
-import math
 from collections.abc import Iterable
 from functools import cache
 from itertools import chain
@@ -19,7 +18,6 @@ from fedpriv.clients.protection.architecture import Architecture
 from fedpriv.clients.protection.each import Factors, Outer, Whole, joined, kept, together
 from fedpriv.clients.protection.kept_layers import RULES, Kept
 
-STEP, MANY, MANY_STEP = 4, 64, 16  # sizes of a batch are multiples of these; from MANY samples on
 KEPT = 512 * 2**20  # bytes of gradients that are kept; beyond it they are made twice
 
 
@@ -70,10 +68,9 @@ class PerSample(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         self.watching = Watching(self.trained)
-        rows = torch.cat([x, x.new_zeros(more_for(len(x)), *x.shape[1:])])
         with self.watching:
-            found: Tensor = self.model(rows)
-        return found[: len(x)]
+            found: Tensor = self.model(x)
+        return found
 
     @torch.no_grad()
     def clip(self, bound: float) -> None:
@@ -97,16 +94,6 @@ class PerSample(nn.Module):
             if parameter.grad is None:  # one that no output depends on
                 parameter.grad = torch.zeros_like(parameter)
         self.watching = Watching(())
-
-
-def more_for(count: int) -> int:
-    """How many samples of zeros stand behind so many true ones; nothing comes back to them.
-
-    Libraries prepare themselves for every size of a batch, which takes longer than a step does.
-    Poisson batches would have dozens of sizes.
-    """
-    step = STEP if count < MANY else MANY_STEP
-    return max(step, math.ceil(count / step) * step) - count
 
 
 def knows(model: nn.Module, shape: tuple[int, ...]) -> bool:

@@ -7,11 +7,12 @@ as zero, by itself: the other samples of its batch count as ever.
 
 With such weights rounding speaks, too. ε takes it for granted that one sample more leaves the
 gradients of the others as they are, to the last bit. So nothing is divided by the size of a batch,
-and small batches are filled up, since libraries compute a few rows in another way than many.
+and small batches are filled up (`rows.py`).
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,9 +23,9 @@ from torch import Tensor, nn
 from fedpriv.clients.job import Job
 from fedpriv.clients.protection.ghost import ClippedLoss, OneBackward, losses
 from fedpriv.clients.protection.per_sample import PerSample
+from fedpriv.clients.protection.rows import filled, least_rows
 from fedpriv.rng import Draws
 
-LEAST = 4  # rows of a batch from which each one is computed in the same way
 # Models that leave clipped sums behind. The other ways of Opacus leave a gradient for every sample.
 CLIPPING: dict[str, Callable[[nn.Module], Any]] = {"explicit": PerSample, "ghost": OneBackward}
 
@@ -38,18 +39,31 @@ class Steps:
     optimiser: Any
 
 
-def private(plain: Steps, draws: Draws, mode: str, noise: float, norm: float, batch: int) -> Steps:
-    """Model, loss and optimiser wrapped; `batch` is the expected size of one, a public number."""
+def private(
+    plain: Steps,
+    draws: Draws,
+    mode: str,
+    noise: float,
+    norm: float,
+    batch: int,
+    shape: tuple[int, ...],
+) -> Steps:
+    """Model, loss and optimiser wrapped, for samples of a `shape`.
+
+    `batch` is the expected size of one, a public number.
+    """
     clips = CLIPPING.get(mode)
     model, loss = plain.model, plain.loss
     if clips is not None:
+        least = least_rows(model, shape)
         model = clips(model)
         loss = ClippedLoss(model, norm)
-        model.register_forward_pre_hook(filled)
+        model.register_forward_pre_hook(partial(fill, least))
     elif loss is nn.functional.cross_entropy:
+        least = least_rows(model, shape)
         model = wrap_model(model, grad_sample_mode=mode, loss_reduction="sum")
         loss = summed
-        model.register_forward_pre_hook(filled)
+        model.register_forward_pre_hook(partial(fill, least))
     else:  # a loss of another plugin's, whose mean cannot be undone
         model = wrap_model(model, grad_sample_mode=mode, loss_reduction="mean")
     sums = mode if clips is None else "ghost"  # whose optimiser takes sums that are clipped
@@ -62,15 +76,13 @@ def private(plain: Steps, draws: Draws, mode: str, noise: float, norm: float, ba
 
 def make_private(job: Job, draws: Draws, mode: str, noise: float, norm: float, batch: int) -> None:
     plain = Steps(job.model, job.loss, job.optimiser)
-    made = private(plain, draws, mode, noise, norm, batch)
+    made = private(plain, draws, mode, noise, norm, batch, tuple(job.x.shape[1:]))
     job.model, job.loss, job.optimiser = made.model, made.loss, made.optimiser
 
 
-def filled(_: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
-    """A batch with rows of zeros in the place of those that it lacks; no loss looks at them."""
-    (x,) = inputs
-    lacking = max(0, LEAST - len(x))
-    return (torch.cat([x, x.new_zeros((lacking, *x.shape[1:]))]) if lacking else x,)
+def fill(least: int, _: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
+    """A model's input before it is called, with the rows that it lacks."""
+    return (filled(inputs[0], least),)
 
 
 @dataclass(frozen=True)

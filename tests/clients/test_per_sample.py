@@ -10,8 +10,10 @@ from torch.nn import functional
 
 from fedpriv.clients.protection import each, per_sample
 from fedpriv.clients.protection.fastest import fastest
+from fedpriv.clients.protection.ghost import losses
 from fedpriv.clients.protection.per_sample import PerSample, knows
 from fedpriv.clients.protection.private_steps import Steps, private
+from fedpriv.clients.protection.rows import STEP, filled
 from fedpriv.clients.protection.secret import SeededForSimulation
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook")
@@ -90,7 +92,7 @@ def opacus_sums(model, x, y):
 
 def own_sums(model, x, y):
     engine = PerSample(model)
-    functional.cross_entropy(engine(x), y, reduction="sum").backward()
+    losses(engine(filled(x, STEP)), y).sum().backward()
     engine.clip(BOUND)
     return {id(p): p.grad.clone() for p in model.parameters()}
 
@@ -122,7 +124,7 @@ def test_a_step_leaves_no_tensor_behind(name, mode):
     optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
     draws = SeededForSimulation(3).fresh("dp", "noise")
     plain = Steps(model, functional.cross_entropy, optimiser)
-    made = private(plain, draws, mode, 1.0, BOUND, len(x))
+    made = private(plain, draws, mode, 1.0, BOUND, len(x), tuple(x.shape[1:]))
 
     def alive() -> int:
         made.optimiser.zero_grad()
