@@ -3,9 +3,6 @@
 import math
 from functools import lru_cache
 
-from dp_accounting import GaussianDpEvent, NeighboringRelation
-from dp_accounting.pld import PLDAccountant
-
 LARGEST = 1e4  # twice the ε beyond which nothing is counted
 ACCOUNTANT = "PLD (dp-accounting)"
 NEIGHBOURS = "one client's update is replaced by none; who answers is public"
@@ -24,6 +21,9 @@ def user_epsilon(noise_multiplier: float, releases: int, delta: float) -> float:
     size = releases / noise_multiplier**2
     if size > LARGEST:
         return math.inf
+    from dp_accounting import GaussianDpEvent, NeighboringRelation  # a second to import
+    from dp_accounting.pld import PLDAccountant
+
     interval = 1e-4 * max(1.0, size)
     accountant = PLDAccountant(
         NeighboringRelation.REPLACE_SPECIAL, value_discretization_interval=interval

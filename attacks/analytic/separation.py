@@ -7,8 +7,8 @@ and the labels. That gives more equations than unknowns, and M is solved for.
 """
 
 import numpy as np
+import scipy
 import torch
-from scipy.optimize import least_squares
 from torch import Tensor
 from torch.func import jacfwd
 from torch.nn.functional import one_hot
@@ -61,7 +61,7 @@ def separated(
         sent = (chances + drawn - targets).T / batch
         alike = (basis @ mean).expand(batch, -1)
         start = alike + torch.linalg.pinv(sent, rtol=1e-2) @ (seen - sent @ alike)
-        found = least_squares(
+        found = scipy.optimize.least_squares(
             lambda m: residual(torch.from_numpy(m)).numpy(),
             start.flatten().numpy(),
             jac=lambda m: slope(torch.from_numpy(m)).numpy(),

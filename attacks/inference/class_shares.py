@@ -11,8 +11,8 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 import torch
-from scipy.optimize import nnls
 from torch import Tensor
 
 from fedpriv.attacks.inference.series import Series, alike
@@ -34,7 +34,9 @@ def mixture(observed: Tensor, classes: Tensor) -> Tensor:
     observed: (P,), classes: (C, P). The multiple is free: momentum and clipping change the length
     of an update, not what it is made of. Uniform where nothing fits.
     """
-    found, _ = nnls(classes.double().T.cpu().numpy(), observed.double().cpu().numpy())
+    found, _ = scipy.optimize.nnls(
+        classes.double().T.cpu().numpy(), observed.double().cpu().numpy()
+    )
     total = found.sum()
     even = np.full(len(found), 1 / len(found))
     return torch.from_numpy(found / total if total > 0 else even).float()

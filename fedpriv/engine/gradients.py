@@ -3,6 +3,7 @@
 import copy
 import functools
 import logging
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -14,7 +15,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import cross_entropy, relu6
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
-from torchvision.ops import StochasticDepth
 
 from fedpriv.state import State
 
@@ -142,6 +142,7 @@ def as_trained(model: nn.Module, mode: Literal["train", "eval"]) -> nn.Module:
     layers without a second derivative are replaced by equal ones that have it.
     """
     model = copy.deepcopy(model).requires_grad_(False).train(mode == "train")
+    skipped = (_DropoutNd, *_stochastic_depth())
     for module in list(model.modules()):
         for name, part in module.named_children():
             if type(part) is nn.Hardsigmoid:
@@ -149,11 +150,20 @@ def as_trained(model: nn.Module, mode: Literal["train", "eval"]) -> nn.Module:
         if isinstance(module, _BatchNorm) and mode == "train":
             module.track_running_stats = False
             module.running_mean = module.running_var = module.num_batches_tracked = None
-        if isinstance(module, _DropoutNd | StochasticDepth):
+        if isinstance(module, skipped):
             module.eval()
         if isinstance(module, nn.MultiheadAttention):
             module.dropout = 0.0
     return model
+
+
+def _stochastic_depth() -> tuple[type[nn.Module], ...]:
+    """torchvision's layer, where torchvision is loaded: it takes seconds, and brings the compiler.
+
+    A model that has such a layer has loaded it.
+    """
+    operators = sys.modules.get("torchvision.ops")
+    return () if operators is None else (operators.StochasticDepth,)
 
 
 def loss_at(model: nn.Module, params: State, buffers: State, x: Tensor, t: Tensor) -> Tensor:

@@ -4,8 +4,8 @@ SPN sect. 4.1, ARS tables 3 and 5, ARL table 1.
 """
 
 import numpy as np
+import scipy
 import torch
-from scipy.stats import binom
 from torch import Tensor
 
 from fedpriv.errors import BadInput
@@ -48,7 +48,9 @@ def likeliest(labels: Tensor, count: int) -> Tensor:
     label's next copy adds the chance that the samples have so many of it.
     """
     shares = torch.bincount(labels.flatten().long()).double().numpy() / labels.numel()
-    chances = binom.sf(np.arange(count)[None], count, shares[:, None])  # (K, count), falling
+    chances = scipy.stats.binom.sf(
+        np.arange(count)[None], count, shares[:, None]
+    )  # (K, count), falling
     best = np.argsort(-chances.flatten(), kind="stable")[:count]
     return torch.from_numpy(np.sort(best // count))
 

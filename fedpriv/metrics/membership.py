@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 import torch
-from scipy.stats import binom, hypergeom
 from torch import Tensor
 
 from fedpriv.errors import BadInput
@@ -109,7 +109,7 @@ def chance_found(hits: int, members: int, others: int, most: float = USUAL) -> f
     accused = math.floor(most * others)
     if hits + accused > members + others:
         return 0.0
-    return float(hypergeom.sf(hits - 1, members + others, members, hits + accused))
+    return float(scipy.stats.hypergeom.sf(hits - 1, members + others, members, hits + accused))
 
 
 def alarms_for(most: float, others: int, level: float) -> int:
@@ -118,7 +118,7 @@ def alarms_for(most: float, others: int, level: float) -> int:
     A threshold is set by few held-out samples, and the rate that they show is inexact. The share of
     all samples above the (k + 1)-th of n is below `most` as often as n draws have more than k hits.
     """
-    return int(binom.ppf(level, others, most))
+    return int(scipy.stats.binom.ppf(level, others, most))
 
 
 def curve(rates: Sequence[float] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from scipy.stats import beta, binomtest, t
+import scipy
 
 from fedpriv.errors import BadInput
 
@@ -53,7 +53,9 @@ def independent(hits: Sequence[int], sizes: Sequence[int]) -> float:
         return float(clients)
     apart = sum((h - share * n) ** 2 for h, n in zip(hits, sizes, strict=True))
     variance = clients / (clients - 1) * apart / total**2
-    few = (float(t.ppf(LEVEL, total - 1)) / float(t.ppf(LEVEL, clients - 1))) ** 2
+    few = (
+        float(scipy.stats.t.ppf(LEVEL, total - 1)) / float(scipy.stats.t.ppf(LEVEL, clients - 1))
+    ) ** 2
     worth = share * (1 - share) / variance * few if variance > 0 else total * few
     return min(float(total), max(float(clients), worth))
 
@@ -63,8 +65,8 @@ def share_between(share: float, worth: float, level: float = 0.95) -> tuple[floa
     low, high = (1 - level) / 2, (1 + level) / 2
     hits = share * worth
     return (
-        0.0 if hits <= 0 else float(beta.ppf(low, hits, worth - hits + 1)),
-        1.0 if hits >= worth else float(beta.ppf(high, hits + 1, worth - hits)),
+        0.0 if hits <= 0 else float(scipy.stats.beta.ppf(low, hits, worth - hits + 1)),
+        1.0 if hits >= worth else float(scipy.stats.beta.ppf(high, hits + 1, worth - hits)),
     )
 
 
@@ -74,4 +76,6 @@ def _test(hits: int, victims: int, level: float, side: str) -> Any:
             f"A share needs 0 to {victims} hits, one or more victims and a level between 0 and 1; "
             f"got {hits} hits, level {level}."
         )
-    return binomtest(hits, victims, alternative=side).proportion_ci(level, method="exact")
+    return scipy.stats.binomtest(hits, victims, alternative=side).proportion_ci(
+        level, method="exact"
+    )

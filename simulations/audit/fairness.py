@@ -8,7 +8,7 @@ guess on a control: clients that the attacker planted, without the defence.
 import math
 from collections.abc import Iterable, Sequence
 
-from scipy import stats
+import scipy
 
 from fedpriv.metrics.gates import Gate
 from fedpriv.metrics.rates import LEVEL
@@ -50,7 +50,7 @@ def at_worst(gains: Sequence[float], level: float) -> float:
     """The lower bound of a mean; one value has none."""
     if len(gains) < 2:
         return -math.inf
-    far = float(stats.t.ppf(level, len(gains) - 1))
+    far = float(scipy.stats.t.ppf(level, len(gains) - 1))
     return sum(gains) / len(gains) - far * spread_of(gains) / math.sqrt(len(gains))
 
 

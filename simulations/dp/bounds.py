@@ -8,10 +8,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from scipy.optimize import brentq
 from scipy.special import betainccinv, log_ndtr, ndtri
-from scipy.stats import chi2, ks_2samp, kstest, normaltest
-from scipy.stats import t as student
 
 Scores = np.ndarray  # (n,)
 LEAST_P = (0.01, 1e-4)  # of the tests whether noise is Gaussian, of few draws and of many
@@ -107,9 +106,11 @@ def moment_shift(inside: Scores, outside: Scores, significance: float) -> float:
     spread = math.sqrt(squares / free)
     if spread == 0:
         return 0.0
-    wide = student.isf(significance / 2, free) * math.sqrt(1 / len(inside) + 1 / len(outside))
+    wide = scipy.stats.t.isf(significance / 2, free) * math.sqrt(1 / len(inside) + 1 / len(outside))
     distance = (inside.mean() - outside.mean()) / spread - wide
-    return max(0.0, float(distance * math.sqrt(chi2.ppf(significance / 2, free) / free)))
+    return max(
+        0.0, float(distance * math.sqrt(scipy.stats.chi2.ppf(significance / 2, free) / free))
+    )
 
 
 def why_not_gaussian(inside: Scores, outside: Scores) -> str | None:
@@ -125,12 +126,12 @@ def why_not_gaussian(inside: Scores, outside: Scores) -> str | None:
         spread = part.std()
         if not np.isfinite(spread) or spread <= 1e-12 * (abs(part.mean()) + 1e-300):
             return f"scores {name} the canary do not vary"
-        if normaltest(part).pvalue < least:
+        if scipy.stats.normaltest(part).pvalue < least:
             return f"scores {name} the canary are not normal (skewness, kurtosis)"
         # The fitted normal is nearer to the draws than the true one, so this test is lenient.
-        if kstest(part, "norm", args=(part.mean(), part.std())).pvalue < least:
+        if scipy.stats.kstest(part, "norm", args=(part.mean(), part.std())).pvalue < least:
             return f"scores {name} the canary are not normal (Kolmogorov-Smirnov)"
     a, b = inside[:MOST_TESTED], outside[:MOST_TESTED]
-    if ks_2samp(a - a.mean(), b - b.mean()).pvalue < least:
+    if scipy.stats.ks_2samp(a - a.mean(), b - b.mean()).pvalue < least:
         return "the noise differs with and without the canary"
     return None

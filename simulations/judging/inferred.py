@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
+import scipy
 
 from fedpriv.catalogue import METRICS
 from fedpriv.columns import BLIND
@@ -77,7 +77,7 @@ def _members(rows: Sequence[Row], level: float) -> Outcome:
         "unit": "sample",
     }
     said = said_of_members(about["attack"], found, rows)
-    wide = float(norm.ppf(level)) * found.auc_error
+    wide = float(scipy.stats.norm.ppf(level)) * found.auc_error
     by_chance = chance_found(hits, count, others)
     surely = by_chance < 1 - level and at_least(hits, count, level) > FOUND
     if surely or found.auc - wide > AREA:
@@ -167,7 +167,7 @@ def _classes(rows: Sequence[Row], level: float, name: str = "class-share-error")
         why = f"{len(rows)} clients are too few to compare with a blind guess; 5 are needed"
         return Outcome(**about, word="undecided", why=why)
     spread = float(gains.std(ddof=1)) / math.sqrt(len(gains))
-    best = float(gains.mean()) + float(norm.ppf(level)) * spread
+    best = float(gains.mean()) + float(scipy.stats.norm.ppf(level)) * spread
     if best < 0:
         return Outcome(**about, word="undecided", why=f"{BADLY}: {said}")
     if best <= TAKEN * blind.mean():
@@ -187,7 +187,7 @@ def _beats(claim: str, rows: Sequence[Row], level: float) -> bool:
         fpr = [float(row["member-fpr"]) for row in rows]
         others = int(rows[0]["others"])
         found = exposure(fpr, [float(row["member-rank"]) for row in rows], others)
-        return found.auc - float(norm.ppf(level)) * found.auc_error > 0.5
+        return found.auc - float(scipy.stats.norm.ppf(level)) * found.auc_error > 0.5
     name = "traced-hit" if claim == "owner" else "class-share-error"
     values = np.array([float(row[name]) for row in rows])
     blind = np.array([float(row.get(name + BLIND, math.nan)) for row in rows])

@@ -78,3 +78,14 @@ def test_a_differentiable_optimiser_still_differentiates():
     optimizer.step()
     stepped.sum().backward()
     assert_close(weight.grad, torch.full((2,), 0.8))
+
+
+def test_a_run_starts_without_what_takes_seconds_to_import():
+    """The compiler comes with torchvision; each process of a federation would pay for it."""
+    needed = "attacks.catalogue, clients.app, strategies.app, simulations.federation.run"
+    start = "import sys, " + ", ".join(f"fedpriv.{name}" for name in needed.split(", "))
+    slow = {"torch._dynamo", "torchvision", "scipy.stats", "dp_accounting", "opacus", "matplotlib"}
+    code = f"{start}\nprint(*sorted(set({sorted(slow)!r}) & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == []
