@@ -142,7 +142,7 @@ def as_trained(model: nn.Module, mode: Literal["train", "eval"]) -> nn.Module:
     layers without a second derivative are replaced by equal ones that have it.
     """
     model = copy.deepcopy(model).requires_grad_(False).train(mode == "train")
-    skipped = (_DropoutNd, *_stochastic_depth())
+    skipped: tuple[type[nn.Module], ...] = (_DropoutNd, *_stochastic_depth())
     for module in list(model.modules()):
         for name, part in module.named_children():
             if type(part) is nn.Hardsigmoid:
