@@ -8,13 +8,13 @@ and not on what is in it. So every machine finds its own number on made-up sampl
 import copy
 import logging
 import math
-from collections.abc import Iterator
 from functools import cache
 
 import torch
 from torch import Tensor, nn
 
 from fedpriv.clients.protection.architecture import Architecture
+from fedpriv.rng import generator
 
 log = logging.getLogger(__name__)
 STEP, MANY, MANY_STEP = 4, 64, 16  # sizes of a batch are multiples of these; from MANY samples on
@@ -42,39 +42,42 @@ def least_rows(model: nn.Module, shape: tuple[int, ...]) -> int:
 
 @cache
 def _least(known: Architecture) -> int:
-    found = MANY
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        model, x = drawn(known)
-        many = list(passes(model, x))
-        for size in range(MANY - STEP, 0, -STEP):
-            few = passes(model, x[:size])
-            if not all(map(torch.equal, (one[:size] for one in many), few)):
-                break
-            found = size
-        more = passes(model, x[: MANY - MANY_STEP])
-        settled = all(map(torch.equal, (one[: MANY - MANY_STEP] for one in many), more))
-    if not settled:
+    model, x = drawn(known)
+    many = passes(model, x)
+
+    def alike(size: int) -> bool:
+        few = passes(model, x[:size])
+        return len(few) == len(many) and all(
+            torch.equal(one[:size], other) for one, other in zip(many, few, strict=True)
+        )
+
+    if not alike(MANY):
         log.warning(
             "dp: on this machine batches of %d and of %d rows are computed in different ways, so "
             "that the last bits of a gradient may tell how many samples a batch has.",
-            MANY - MANY_STEP,
             MANY,
+            len(x),
         )
+        return MANY
+    found = MANY
+    while found > STEP and alike(found - STEP):
+        found -= STEP
     return found
 
 
 def drawn(known: Architecture) -> tuple[nn.Module, Tensor]:
     """The model with weights of its own, on its device, and a batch; nobody's samples."""
-    device = next(known.module.parameters()).device
+    device, stream = next(known.module.parameters()).device, generator(0, "rows")
     model = copy.deepcopy(known.module).cpu().eval()  # dropout would draw anew for every size
     with torch.no_grad():
         for p in model.parameters():
-            p.copy_(torch.randn(p.shape) * max(1, p[0].numel()) ** -0.5)
-    return model.to(device), torch.randn(MANY, *known.shape).to(device)
+            inputs = max(1, p[0].numel()) if p.ndim else 1
+            p.copy_(torch.randn(p.shape, generator=stream) * inputs**-0.5)
+    x = torch.randn(MANY + MANY_STEP, *known.shape, generator=stream)
+    return model.to(device), x.to(device)
 
 
-def passes(model: nn.Module, x: Tensor) -> Iterator[Tensor]:
+def passes(model: nn.Module, x: Tensor) -> list[Tensor]:
     """What every layer gives for each row, and what comes back to it."""
     found: list[Tensor] = []
 
@@ -93,4 +96,4 @@ def passes(model: nn.Module, x: Tensor) -> Iterator[Tensor]:
             handle.remove()
     model.zero_grad(set_to_none=True)
     assert x.grad is not None
-    return iter([*found, x.grad])
+    return [*found, x.grad]

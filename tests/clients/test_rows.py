@@ -10,12 +10,13 @@ class TwoWays(nn.Module):
     def __init__(self, few):
         super().__init__()
         self.few, self.weight = few, nn.Parameter(torch.ones(64))
+        self.scale = nn.Parameter(torch.tensor(1.0))  # one number, without axes
 
     def extra_repr(self):
         return str(self.few)
 
     def forward(self, x):
-        products = x.flatten(1) * self.weight
+        products = x.flatten(1) * self.weight * self.scale
         return products.sum(1) if len(x) >= self.few else (products / 3).sum(1) * 3
 
 
@@ -27,7 +28,9 @@ def test_batches_are_filled_up_to_where_rows_are_computed_in_one_way():
 
 def test_a_machine_that_never_settles_is_named(caplog):
     assert least_rows(TwoWays(few=MANY), (64,)) == MANY
-    assert "may tell how many samples" in caplog.text
+    assert not caplog.text  # no batch is smaller, and all larger ones are alike
+    assert least_rows(TwoWays(few=MANY + 1), (64,)) == MANY
+    assert "batches of 64 and of 80 rows are computed in different ways" in caplog.text
 
 
 def test_looking_leaves_the_model_and_the_stream_of_numbers_alone():
