@@ -1,10 +1,11 @@
 """SimulationGrid: Flower's Grid over virtual clients; messages go straight to a backend."""
 
 import logging
+import math
 import time
 import uuid
-from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.serverapp import Grid
@@ -78,30 +79,41 @@ class SimulationGrid(Grid):
         """
         if self.backend.num_workers <= 1:
             return [self.answered(message) for message in messages if self.going_on()]
-        ends = None if timeout is None else time.monotonic() + timeout
-        asked = {self._workers.submit(self.answered, message): message for message in messages}
-        came: dict[Future[Message], Message] = {}
-        waiting = set(asked)
+        ends = math.inf if timeout is None else time.monotonic() + timeout
+        asked = list(messages)
+        came = self.gathered(asked, ends)
+        busy = len(came) < len(asked)  # somebody is late, and may be at work still
+        return [
+            self.alone(message, reply, ends) if ran_out(reply) and not busy else reply
+            for message, reply in came
+        ]
+
+    def gathered(self, asked: Sequence[Message], ends: float) -> list[tuple[Message, Message]]:
+        """Messages with their replies, of those that came before `ends` and before a stop."""
+        futures = {self._workers.submit(self.answered, message): message for message in asked}
+        found: list[tuple[Message, Message]] = []
+        waiting = set(futures)
         while waiting and self.going_on():
-            left = LOOK if ends is None else min(LOOK, ends - time.monotonic())
+            left = min(LOOK, ends - time.monotonic())
             if left <= 0:
                 break
             done, waiting = wait(waiting, timeout=left, return_when=FIRST_COMPLETED)
-            came |= {future: future.result() for future in done}
+            found += [(futures[future], future.result()) for future in done]
         for late in waiting:
             late.cancel()
-        for future, message in asked.items() if not waiting else ():
-            in_time = ends is None or time.monotonic() < ends
-            if ran_out(came[future]) and in_time and self.going_on():
-                came[future] = self.alone(message)
-        return list(came.values())
+        return found
 
-    def alone(self, message: Message) -> Message:
-        """The reply of a client that ran out of memory, asked again while nobody else works."""
+    def alone(self, message: Message, failed: Message, ends: float) -> Message:
+        """The reply of a client that ran out of memory, asked again while nobody else works.
+
+        The failed one stands where there is no time for that.
+        """
+        if time.monotonic() >= ends or not self.going_on():
+            return failed
         partition = self.contexts[message.metadata.dst_node_id].node_config["partition-id"]
         log.warning("client %s ran out of memory beside others and is tried again alone", partition)
         getattr(self.backend, "make_room", lambda: None)()
-        return self.answered(message)
+        return next((reply for _, reply in self.gathered([message], ends)), failed)
 
     def answered(self, message: Message) -> Message:
         """The client's reply; a client that breaks down answers with an error."""

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import time
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ from fedpriv.scenario import from_tables, merged
 from fedpriv.scenario.built import first_state
 from fedpriv.simulations.federation.contexts import contexts_of
 from fedpriv.simulations.federation.grid import SimulationGrid
-from fedpriv.simulations.federation.out_of_memory import answering, ran_out
+from fedpriv.simulations.federation.out_of_memory import answering, out_of_memory, ran_out
 from fedpriv.simulations.federation.progress import PlainLines
 from fedpriv.simulations.federation.run import simulate
 from fedpriv.wire import record_of
@@ -92,6 +93,19 @@ def test_it_is_tried_again_when_nobody_else_works(two, room, short, caplog):
     assert ("client 1 ran out of memory" in caplog.text) == (room < 3)
     assert all("out of memory" in r.error.reason for r in replies if r.has_error())
     assert all(ran_out(r) for r in replies if r.has_error())
+
+
+def test_a_second_try_has_no_more_than_the_time_that_is_left(two):
+    ended = threading.Event()
+    backend = OneGPU(room=2)
+    backend.app = lambda message, context: ended.wait(60)  # alone it hangs
+    grid = SimulationGrid(backend, contexts_of(two, {"scenario": two.text()}))
+    message = messages_of(two, grid)[0]
+    failed = out_of_memory(message, "CUDA out of memory.")
+    assert grid.alone(message, failed, time.monotonic() - 1) is failed and not backend.rooms_made
+    assert grid.alone(message, failed, time.monotonic() + 0.3) is failed and backend.rooms_made
+    ended.set()
+    grid.close()
 
 
 def crowded(marker):
