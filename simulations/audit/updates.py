@@ -130,9 +130,10 @@ def configured(work: Audit, cells: Sequence[Cell], units: int) -> Found:
 
 def settled(work: Audit, cells: Sequence[Cell], told: Found) -> bool:
     """Whether a server that is told more can draw no sample; then that is what was found."""
-    work.kinds = holding(told, work.gates)
-    if "sample" not in work.kinds:
+    kinds = holding(told, work.gates)
+    if "sample" not in kinds:  # what it was asked besides does not stand in the verdict either
         return False
+    work.kinds = kinds
     work.tell(f"not even a server that is told more can tell the {' or '.join(sorted(work.kinds))}")
     work.own = merged(told, read(work, cells), work.kinds)
     return True

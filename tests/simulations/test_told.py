@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -33,7 +34,7 @@ from fedpriv.simulations.audit.told import (
 )
 from fedpriv.simulations.audit.told import merged as both
 from fedpriv.simulations.audit.trials import lossless
-from fedpriv.simulations.audit.updates import again
+from fedpriv.simulations.audit.updates import again, settled
 from fedpriv.simulations.audit.work import units_of
 from fedpriv.simulations.federation.exposure import Starts
 from fedpriv.simulations.federation.progress import PlainLines
@@ -102,6 +103,15 @@ def test_what_leaks_to_the_better_informed_server_is_left_open():
     cut = Found(rows=scores(12.0), missing=[{"cell": "a", "attack": "b", "why": "cut short"}])
     assert holding(cut, PSNR) == set()
     assert holding(Found(rows=scores(5.0)), PSNR) == set()  # attacked badly
+
+
+def test_nothing_is_said_of_a_server_whose_answers_do_not_count():
+    """It drew samples, so that the updates themselves are asked, about labels too."""
+    rows = [{**row, "node": 40 * i + row["node"]} for i in range(10) for row in scores(30.0, 0.15)]
+    told = Found(rows=rows)
+    assert holding(told, []) == {"labels"}
+    work = SimpleNamespace(gates=[], kinds=set())
+    assert not settled(work, [], told) and work.kinds == set()
 
 
 def test_only_kinds_that_hold_are_counted_for_the_federation():
