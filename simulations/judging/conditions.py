@@ -164,7 +164,7 @@ CONDITIONS = {
     "own-samples": Condition(
         "updates",
         shares_updates,
-        lambda scenario, folder: Given(objects={"own": own_samples(scenario)}),
+        lambda scenario, folder: Given(objects={"own": own_samples(scenario, folder)}),
         ("own",),
     ),
     "attributes": Condition(

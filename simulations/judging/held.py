@@ -86,9 +86,8 @@ def samples_at(scenario: Scenario, numbers: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @lru_cache(maxsize=2)
-def _own(text: str) -> Public:
-    scenario = Scenario.of({"scenario": text})
-    numbers = outsiders(scenario)[1]
+def _own(text: str, places: tuple[int, ...]) -> Public:
+    scenario, numbers = Scenario.of({"scenario": text}), torch.tensor(places, dtype=torch.long)
     names = dataset_of(scenario).attributes
     attributes = {name: attribute_at(scenario, name, numbers) for name in names}
     return Public(*samples_at(scenario, numbers), attributes)
@@ -103,9 +102,16 @@ def attribute_at(scenario: Scenario, name: str, numbers: Tensor) -> Tensor:
     return found
 
 
-def own_samples(scenario: Scenario) -> Public:
-    """What the attacker has itself: samples of the same kind that no client has."""
-    return _own(scenario.text())
+def own_samples(scenario: Scenario, folder: RunFolder | None = None) -> Public:
+    """What the attacker has itself: samples of the same kind that no client has.
+
+    A folder may have candidates that were drawn with another `inference.members`, as an audit does.
+    They are nobody's own.
+    """
+    numbers, key = outsiders(scenario)[1], None if folder is None else folder.key()
+    if key is not None:
+        numbers = numbers[~torch.isin(numbers, key.numbers)]
+    return _own(scenario.text(), tuple(numbers.tolist()))
 
 
 def drawn(scenario: Scenario, held: Held) -> tuple[Candidates, Key]:

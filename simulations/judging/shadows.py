@@ -225,7 +225,7 @@ def shadow_of(scenario: Scenario, data: Path, number: int, rounds: Sequence[int]
 def shadow_federations(text: str, folder: RunFolder, candidates: Candidates) -> ShadowFederations:
     """The same object for all attacks on a folder, so that they share what they compute."""
     scenario = Scenario.of({"scenario": text})
-    own = own_samples(scenario)
+    own = own_samples(scenario, folder)
     check_own(own, dataset_of(scenario).classes)
     return ShadowFederations(scenario, folder, candidates, own)
 

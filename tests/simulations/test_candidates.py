@@ -8,10 +8,11 @@ import torch
 from worlds import UPDATES
 
 from fedpriv.evidence.truth import Truth
+from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables, merged
 from fedpriv.scenario.built import training_samples
 from fedpriv.simulations.audit.series import MEMBERS, asking
-from fedpriv.simulations.judging.held import Held, drawn, outsiders
+from fedpriv.simulations.judging.held import Held, drawn, outsiders, own_samples
 
 WORLD = merged(
     UPDATES,
@@ -56,6 +57,22 @@ def test_held_out_samples_are_shared_with_the_attacker():
         mine, own = outsiders(from_tables(merged(WORLD, {"inference": asked})))
         assert len(mine) == part * (len(mine) + len(own))
         assert not set(mine.tolist()) & set(own.tolist())
+
+
+def test_candidates_of_an_audit_are_not_what_a_later_attacker_has_itself(tmp_path):
+    """An audit asks about all members. Its folder says nothing of that, and is attacked again."""
+    asked = from_tables(merged(WORLD, {"inference": {"members": 400}}))
+    folder, plain = RunFolder(tmp_path), from_tables(WORLD)
+    candidates, key = drawn(asked, held(asked))
+    whole = own_samples(plain, folder)
+    key.save(folder.key_file)
+    candidates.save(folder.candidates_file)
+    own = own_samples(plain, folder)
+    assert torch.cat([candidates.x, whole.x]).unique(dim=0).shape[0] < len(candidates.x) + len(
+        whole.x
+    )
+    assert len(torch.cat([candidates.x, own.x]).unique(dim=0)) == len(candidates.x) + len(own.x)
+    assert 0 < len(own.y) < len(whole.y)
 
 
 def test_an_audit_asks_about_all_members_that_its_units_have_room_for():
