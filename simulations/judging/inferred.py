@@ -98,7 +98,7 @@ def most_found(rates: Sequence[float], others: int) -> float:
     the level. One attack that finds more is enough for a wrong answer, so that all have the same.
     """
     level = (1 + LEVEL) / 2
-    accused = alarms_for(USUAL, others, level) / others
+    accused = (alarms_for(USUAL, others, level) + 0.5) / others  # rates are whole parts of these
     return at_most(sum(rate <= accused for rate in rates), len(rates), level)
 
 
