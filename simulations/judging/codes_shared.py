@@ -20,11 +20,16 @@ def codes_in(
     folders: Sequence[Path], most: int, party: int | None = None, seed: int = 0
 ) -> dict[str, Codes]:
     """Codes of the last round by the run's name: runs, and the variants right below a folder."""
-    found = {
-        name: drawn(folder, most, party, seed)
+    runs = [
+        (name, folder)
         for path in folders
         for name, folder in below(path)
         if any(folder.observations.glob("*.safetensors"))
+    ]
+    names = [name for name, _ in runs]
+    found = {
+        name if names.count(name) == 1 else str(folder.path): drawn(folder, most, party, seed)
+        for name, folder in runs
     }
     if not found:
         raise BadFolder(
@@ -60,7 +65,11 @@ def drawn(folder: RunFolder, most: int, party: int | None, seed: int) -> Codes:
     if not releases:
         raise BadFolder(f"'{folder.path}' shares updates, not codes; t-SNE is for codes.")
     last = max(one.round for one in releases)
-    taken = [one for one in releases if one.round == last and party in (None, one.node)]
+    taken = [
+        one
+        for one in releases
+        if one.round == last and (party is None or str(one.node) == str(party))
+    ]
     if not taken:
         raise BadFolder(f"'{folder.path}' has no codes of party {party}.")
     z = torch.cat([one.shared.z.flatten(1) for one in taken])
