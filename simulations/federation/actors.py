@@ -1,7 +1,9 @@
 """Clients as Ray actors through Flower's backend: warmed once, counted, replaced when one dies."""
 
+import logging
 import math
 import queue
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -20,6 +22,8 @@ from fedpriv.simulations.federation.gpus import gpus_per_client, take_given
 from fedpriv.simulations.federation.out_of_memory import answering, free, out_of_memory, ran_out
 from fedpriv.simulations.federation.ray_life import check_alive, first_ready, is_lost
 
+log = logging.getLogger(__name__)
+SLOW = 60.0  # seconds after which it is said that actors have not started
 PATIENCE = 10.0  # seconds in which actors give back memory; one that hangs holds nobody up
 
 
@@ -68,8 +72,22 @@ class ActorBackend(RayBackend):
     def wait(self) -> None:
         """Until every actor has started: the time that a client has to answer begins then."""
         starting = [actor.__ray_ready__.remote() for actor in self._alive]
+        said_at = time.monotonic() + SLOW
+
+        def say() -> None:
+            nonlocal said_at
+            if time.monotonic() >= said_at:
+                said_at = math.inf
+                log.warning(
+                    "%d of %d Ray workers have not started after %.0f s; the run begins when all "
+                    "have. Other work may hold the cluster's cores or GPUs.",
+                    len(starting),
+                    len(self._alive),
+                    SLOW,
+                )
+
         while starting:
-            starting.remove(first_ready(starting))
+            starting.remove(first_ready(starting, say))
 
     def process_message(self, message: Message, context: Context) -> tuple[Message, Context]:
         partition = str(context.node_config["partition-id"])

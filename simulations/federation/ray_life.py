@@ -77,11 +77,12 @@ def check_alive() -> None:
         )
 
 
-def first_ready(references: Sequence[Any]) -> Any:
+def first_ready(references: Sequence[Any], at_look: Callable[[], None] = lambda: None) -> Any:
     """The first of some references that is ready; RayLost when Ray ends before."""
     import ray
 
     while True:
+        at_look()
         check_alive()
         if not ray.is_initialized():
             raise RayLost("Ray was shut down before the work was done.")

@@ -3,6 +3,7 @@
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -152,3 +153,21 @@ def test_what_failed_leaves_nothing_behind(tiny, tmp_path, monkeypatch, caplog):
         r["train-epsilon"] for r in inline.rounds()
     ]
     assert ray.model_file.read_bytes() == inline.model_file.read_bytes()
+
+
+def test_actors_that_do_not_start_are_named(monkeypatch, caplog):
+    """Other work may hold the cores of a cluster, for hours."""
+    from fedpriv.simulations.federation import actors
+
+    def one_by_one(starting, at_look):
+        at_look()
+        return starting[-1]
+
+    monkeypatch.setattr(actors, "first_ready", one_by_one)
+    monkeypatch.setattr(actors, "SLOW", 0.0)
+    backend = actors.ActorBackend.__new__(actors.ActorBackend)
+    ready = SimpleNamespace(remote=object)
+    backend._alive = [SimpleNamespace(__ray_ready__=ready) for _ in range(3)]
+    backend.wait()
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 1 and said[0].startswith("3 of 3 Ray workers have not started")
