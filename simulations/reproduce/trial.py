@@ -176,5 +176,5 @@ def hours_of(experiment: str, tables: Path) -> str:
     runs = f"{len(rows)} runs, " if len(rows) > 1 else ""
     return (
         f"`{experiment}`: the first hundredth of the steps ran ({runs}{seconds:.0f} s); all of "
-        f"it, with {rows[0]['seeds']} seeds, takes at most {hours:.0f} hours of one core"
+        f"it, with {rows[0]['seeds']} seeds, takes at most {ceil(hours) or 1} hours of one core"
     )

@@ -1,5 +1,6 @@
 """`fedpriv reproduce --trial`: a hundredth of a large profile runs, and says how long all takes."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,7 @@ def test_a_trial_is_a_hundredth_of_codes_and_says_the_hours_of_all_seeds(tmp_pat
     assert again(resume=True) == [] and rows_of("trials", place.out / "measured") == rows
     text = page([Paper("TINY", "Nobody.", (), (experiment,))], place.out / "measured")
     assert "- `run`: the first hundredth of the steps ran (2 runs, " in text
+    assert re.search(r"with 3 seeds, takes at most [1-9]\d* hours of one core", text)
 
 
 def test_a_trial_of_a_sweep_attacks_once_with_each_defence(tmp_path: Path):
