@@ -166,6 +166,11 @@ def ended(line: str, folder: Path) -> None:
         assert done.returncode == 0, f"{line}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
 
 
+def heard() -> None:
+    """Ctrl-C reaches the child also where the tests run in the background of a shell."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def served(line: str, port: int, folder: Path) -> None:
     """A server on a free port that answers, and ends when it is told to."""
     free = port + os.getpid() % 1000
@@ -175,6 +180,7 @@ def served(line: str, port: int, folder: Path) -> None:
         env=environment(folder),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        preexec_fn=heard,
     )
     try:
         for _ in range(600):
