@@ -11,7 +11,8 @@ audited again.
     python -P benchmarks/audits.py --calibration 200
 
 simulates so many audits of federations in which a known share of the samples leaks, and counts how
-often "at most p %" was wrong, and how often a federation that leaks more than a tenth held.
+often "at most p %" was wrong, and how often a federation that leaks more than a tenth held. Half of
+them ask a server that is told more, whose hits are a bound and no leak.
 """
 
 import argparse
@@ -30,13 +31,13 @@ from fedpriv.attacks.catalogue import ATTACKS
 from fedpriv.errors import FedprivError
 from fedpriv.evidence.claims import Reconstruction, claims_in
 from fedpriv.metrics.images import psnr
-from fedpriv.metrics.rates import LEVEL, at_most
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario, from_tables, merged
 from fedpriv.scenario.binding import parameters
 from fedpriv.simulations.audit import audit
 from fedpriv.simulations.audit.battery import Method, built, fitting, racers
 from fedpriv.simulations.judging.conditions import row_of as attack_row
+from fedpriv.simulations.judging.indirect import indirect
 from fedpriv.simulations.judging.outcome import outcomes, overall
 from fedpriv.simulations.judging.recordings import of_run
 from fedpriv.tables import rows_in
@@ -223,17 +224,19 @@ class Simulated:
     above: int  # of so many that leak more than a tenth
 
 
-def simulated(audits: int, seed: int, by_client: bool = False) -> Simulated:
+def simulated(audits: int, seed: int, by_client: bool = False, more: bool = False) -> Simulated:
     """Audits of federations in which every sample leaks with a known chance, by scores alone.
 
     Three attacks see 29 to 40 clients with 1, 2 or 4 samples each; who leaks, leaks to one of them.
     The share that leaks is drawn between 0 and 30 %. With `by_client` all samples of a client leak
-    or none.
+    or none. With `more` the scores are those of a server that is told more, with 16 samples each,
+    and the share is that of its hits: drawn between 0 and 20 %, since few hits are allowed there.
     """
     draw = random.Random(seed)
     wrong = held = above = 0
     for _ in range(audits):
-        share, each = draw.uniform(0, 0.3), draw.choice((1, 2, 4))
+        share = draw.uniform(0, 0.2 if more else 0.3)
+        each = 16 if more else draw.choice((1, 2, 4))
         rows = []
         for client in range(draw.randint(29, 40)):
             together = draw.random() < share
@@ -247,8 +250,8 @@ def simulated(audits: int, seed: int, by_client: bool = False) -> Simulated:
                          "by": "curious server", "psnr": value, "psnr-blind": 7.0}
                     )  # fmt: skip
         (one,) = outcomes((), rows)
-        hits, count = one.counted
-        wrong += at_most(hits, count, LEVEL) < share
+        one = indirect(one, [rows]) if more else one
+        wrong += one.at_most < share
         above += share > one.limit
         held += share > one.limit and overall([one]) == "holds"
     return Simulated(audits, wrong, held, above)
@@ -262,9 +265,12 @@ def main() -> None:
     parser.add_argument("--calibration", type=int, default=0)
     given = parser.parse_args()
     if given.calibration:
-        for by_client in (False, True):
-            found = simulated(given.calibration, seed=1, by_client=by_client)
-            print(f"samples leak {'with their client' if by_client else 'alone'}: {found}")
+        for more in (False, True):
+            for by_client in (False, True):
+                found = simulated(given.calibration, seed=1, by_client=by_client, more=more)
+                whom = "a server that is told more" if more else "the server"
+                how = "with their client" if by_client else "alone"
+                print(f"{whom}, samples leak {how}: {found}")
         return
     for name in given.names or FEDERATIONS:
         row = row_of(name, given.out)

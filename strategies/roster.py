@@ -74,6 +74,17 @@ class Roster:
         log.warning("client %s: %s", client, why)
         self._told.append({"client": client, "why": why})
 
+    def tell_of(self, failures: Sequence[dict[str, Any]]) -> None:
+        """The same of clients that did not say who they are; a reason of many is logged once."""
+        reasons: dict[str, list[str]] = {}
+        for one in failures:
+            why = f"it did not say who it is: {one['why']}"
+            reasons.setdefault(why, []).append(str(one["client"]))
+            self._told.append({"client": one["client"], "why": why})
+        for why, clients in reasons.items():
+            more = f" (and {len(clients) - 1} more)" if len(clients) > 1 else ""
+            log.warning("client %s%s: %s", clients[0], more, why)
+
     def told(self) -> list[dict[str, Any]]:
         """What was said since the last time this was asked."""
         found, self._told = self._told, []
@@ -121,15 +132,16 @@ class Roster:
         again = all(node in self._silent for node in nodes)
         timeout = ASK_AGAIN_TIMEOUT if again else ASK_TIMEOUT
         self._silent |= dict.fromkeys(nodes, "It did not answer.")
+        began = time.monotonic()
         answers = list(grid.send_and_receive(questions, timeout=timeout))
-        good, failed, odd = sorted_out(
-            questions, answers, self.name, self.why_nobody, f"no answer within {timeout:g} s"
-        )
+        whole = time.monotonic() - began >= timeout
+        late = f"no answer within {timeout:g} s" if whole else "the wait for it was ended"
+        good, failed, odd = sorted_out(questions, answers, self.name, self.why_nobody, late)
         for answer in good:
             self._note(answer)
         for failure, node in failed:
             self._silent[node] = failure["why"]
-            self.tell(failure["client"], f"it did not say who it is: {failure['why']}")
+        self.tell_of([failure for failure, _ in failed])
         for one in odd:
             self.tell(one["client"], one["why"])
 

@@ -32,6 +32,19 @@ def at_least(hits: int, victims: int, level: float = 0.95) -> float:
     return float(_test(hits, victims, level, "greater").low)
 
 
+def mean_at_most(shares: Sequence[float], level: float = 0.95) -> float:
+    """The mean share of all clients is at most this, from the shares that were seen of some.
+
+    1 - ((1 - level) · Π (1 - x))^(1 / n). The product of n independent shares x is (1 - mean)^n on
+    average, and is 1 / (1 - level) times as large with a chance of at most 1 - level (Markov). So
+    this holds however the samples of a client go together. Where all shares are 0 it is `at_most`.
+    """
+    if not shares or not 0 < level < 1 or not all(0 <= share <= 1 for share in shares):
+        raise BadInput(f"A mean needs shares and a level between 0 and 1; got {shares}, {level}.")
+    kept = (1 - level) * math.prod(1 - share for share in shares)
+    return 1.0 - float(kept ** (1 / len(shares)))
+
+
 def victims_for(share: float, level: float = 0.95) -> int:
     """How many victims without a hit it takes to say "at most this share" (29 for 10 %, 95 %)."""
     if not 0 < share < 1 or not 0 < level < 1:

@@ -14,7 +14,7 @@ from fedpriv.catalogue import METRICS
 from fedpriv.errors import BadFolder
 from fedpriv.files import write_bytes
 from fedpriv.manifest import write_manifest
-from fedpriv.metrics.rates import LEVEL, at_most
+from fedpriv.metrics.rates import LEVEL
 from fedpriv.report.about_epsilon import card_rows
 from fedpriv.report.kinds import word_of
 from fedpriv.report.lights import OUTCOMES, WORDS, Light
@@ -259,10 +259,9 @@ def residual(run: Run) -> Iterator[str]:
     for one in found["questions"]:
         if word_of(one, found["doubts"]) == "holds" and one["bound"] is not None:
             by_client = one["unit"] == "client"
-            count = one["clients"] if by_client else one["victims"]
             whose = "clients may have a sample that leaks" if by_client else "samples may leak"
             yield (
-                f"{one['claim']}: up to {at_most(0, count, LEVEL):.0%} of {whose} all the same "
+                f"{one['claim']}: up to {one['most']:.0%} of {whose} all the same "
                 f"({LEVEL:.0%} confidence, from {one['victims']} samples of {one['clients']} "
                 "clients)."
             )

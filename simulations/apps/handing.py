@@ -4,7 +4,8 @@ Searches take a few samples behind an update. Where an app's clients train on mo
 handed a single step of a client, alone and exact: the gradient of one batch at the weights that
 were sent, without momentum, noise or rounding. All that the update says of those samples it says
 through this gradient, where each of them enters once (`why_open`). So an attack that fails on it
-fails on the update, too. One that succeeds shows nothing about the update.
+fails on the update, too. Where it succeeds, the share of samples that it recovers bounds what can
+be recovered from updates (`judging.indirect`).
 
 Clients count, each once (`choosing`): half of them with the model of the first round, half with
 that of the last.
@@ -24,6 +25,7 @@ from fedpriv.evidence.observation import Observation
 from fedpriv.evidence.truth import Truth
 from fedpriv.evidence.victims import slots_of, stack
 from fedpriv.metrics.gates import Gate
+from fedpriv.metrics.rates import LEVEL, SHARE, mean_at_most
 from fedpriv.progress import Progress
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario.sections import Attack
@@ -37,11 +39,13 @@ from fedpriv.simulations.audit.battery import RACER
 from fedpriv.simulations.audit.trials import Trial
 from fedpriv.simulations.judging.attacking import Recording
 from fedpriv.simulations.judging.deciding import decided
+from fedpriv.simulations.judging.indirect import indirect, shares_of_clients
 from fedpriv.simulations.judging.judge import scored_claims
 from fedpriv.simulations.judging.outcome import Outcome, attacked_badly
 
 PARTS = (MOST_SLOTS, 16, 8)  # samples of a step that are handed over
-FEW = 8  # clients of the first search; after a hit no other follows
+FEW = 8  # clients of the first search; where it leaves no room for a bound, no other follows
+MANY = 100  # clients: more than audits attack
 GLANCE = Settled({"only": next(iter(CANDIDATES)), "steps": 150, "polish": 0})  # decides nothing
 TWINS = 0.01  # the part of samples that may be equal to another one without being the same
 
@@ -75,15 +79,17 @@ class Handed:
             f"{one.hits} of {one.victims} samples from single steps of {self.samples}, of "
             f"{one.clients} clients"
         )
-        if one.word == "leaks":
-            return (
-                f"the attack recovers {said}, handed one by one; whether it could from whole "
-                "updates was not tested"
-            )
         if self.open:
             return (
                 f"the attack recovers {said}, handed one by one, which decides nothing about "
                 f"updates: {self.open}"
+            )
+        if one.hits:
+            allowed = "" if self.holds else f", and {SHARE:.0%} are allowed"
+            untested = "" if self.holds else "; whether it could from whole updates was not tested"
+            return (
+                f"the attack recovers {said}, handed one by one: at most {one.at_most:.0%} of all "
+                f"samples ({LEVEL:.0%} confidence){allowed}{untested}"
             )
         if self.holds:
             return f"even handed one by one, the attack recovers {said}"
@@ -203,7 +209,8 @@ def handed_parts(
 ) -> Handed:
     """Attack these steps; evidence, truth and scores of them lie in `single-steps-SAMPLES/`.
 
-    First of a few clients: where one has a hit, or where it would decide nothing, no more follow.
+    First of a few clients: where they have too many hits for a bound, or where it would decide
+    nothing, no more follow.
     Where steps cannot decide, a short search with the setting that is good most often shows how
     easily they are read; else the search is as strong as `settled` finds it.
     """
@@ -235,11 +242,12 @@ def handed_parts(
         found = now or found
         if found is None or found.bound is None:
             continue
-        why = attacked_badly(Gate(found.metric, found.above, found.bound), whole)
-        badly = bool(why) and found.word != "leaks"
-        if badly:
+        gate = Gate(found.metric, found.above, found.bound)
+        if badly := bool(why := attacked_badly(gate, whole)):
             found = replace(found, word="undecided", why=why)
-        if badly or found.word == "leaks":
+            break
+        found = indirect(found, [whole])
+        if hopeless(list(shares_of_clients(gate, whole).values())):
             break
     if found is None:
         why = "the time was up" if late else "no client's samples have labels"
@@ -250,3 +258,9 @@ def handed_parts(
     size = max(map(slots_of, steps))
     trial = how.trial if how is not None else None
     return Handed(named, size, open=unsure, late=late, badly=badly, trial=trial)
+
+
+def hopeless(shares: Sequence[float]) -> bool:
+    """Whether too much is recovered of these clients, even if of all others nothing is."""
+    others = [0.0] * max(0, MANY - len(shares))
+    return mean_at_most([*shares, *others], LEVEL) > SHARE

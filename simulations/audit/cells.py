@@ -14,6 +14,7 @@ from fedpriv.simulations.judging.attacking import folder_name
 
 BATCHES = (1, 4, 8)  # what a server could make clients do: one step on so many samples
 PLANTED = 6  # samples of planted clients, at the least
+SPARE = 7  # clients more, where a bound allows a few hits: 12 of 576 samples, none of 464
 FEW = 4  # at most so many clients answer where each of them has samples enough
 
 
@@ -23,13 +24,13 @@ class Cell:
 
     Round 0 stands for all rounds of the training together. `server` is the malicious server that
     sends the model; without one it is an honest one. With `told` the server is also told each
-    client's model after so many first steps (`audit.told`).
+    client's model after its first step (`audit.told`).
     """
 
     round: int
     batch: int | None = None
     server: str = ""
-    told: int = 0
+    told: bool = False
 
     @property
     def configured(self) -> bool:
@@ -39,14 +40,13 @@ class Cell:
     def name(self) -> str:
         if not self.round:
             return "all-rounds"
-        told = f"-told-{self.told}" if self.told > 1 else "-told" * self.told
-        by = f"-{folder_name(self.server)}" if self.server else told
+        by = f"-{folder_name(self.server)}" if self.server else "-told" * self.told
         return f"round-{self.round}-batch-{self.batch or 'own'}{by}"
 
     def training(self) -> dict[str, int]:
         """The settings in which this cell differs from the scenario's [training]."""
         if self.told:
-            return {"local-steps": self.told}
+            return {"local-steps": 1}
         return {} if self.batch is None else {"batch-size": self.batch, "local-steps": 1}
 
     def said(self, scenario: Scenario) -> str:
@@ -56,8 +56,7 @@ class Cell:
         if self.batch is not None:
             return str(self.batch)
         if self.told:
-            first = "step" if self.told == 1 else f"{self.told} steps"
-            return f"{scenario.training.batch_size}, told the first {first}"
+            return f"{scenario.training.batch_size}, told the first step"
         return f"{scenario.training.batch_size}, as configured"
 
 
@@ -90,7 +89,7 @@ def together(scenario: Scenario) -> int:
 
 def in_message(scenario: Scenario, cell: Cell) -> int | None:
     """How many samples stand behind one message; None where a client takes all that it has."""
-    steps = cell.told or (1 if cell.batch is not None else scenario.training.local_steps)
+    steps = 1 if cell.told or cell.batch is not None else scenario.training.local_steps
     if steps is None:
         return None
     return steps * (cell.batch or scenario.training.batch_size) * together(scenario)
@@ -102,7 +101,7 @@ def needed_messages(scenario: Scenario, cell: Cell) -> int:
     With whole epochs a message has many samples, and only a few messages are attacked.
     """
     if in_message(scenario, cell) is not None:
-        return victims_for(SHARE, LEVEL)
+        return victims_for(SHARE, LEVEL) + (SPARE if cell.told else 0)
     return min(FEW, max(1, scenario.federation.clients // together(scenario) - 1))
 
 

@@ -1,11 +1,11 @@
 """The conclusion of an audit: its verdict with what stands behind it, as plain tables."""
 
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedpriv.catalogue import METRICS
-from fedpriv.metrics.rates import LEVEL, at_most
+from fedpriv.metrics.rates import LEVEL
 from fedpriv.simulations.audit.ladder import Price, Tried, cheapest, largest_epsilon
 from fedpriv.simulations.judging.outcome import Outcome, Word
 
@@ -57,32 +57,25 @@ def bound(one: Outcome) -> str:
     side = "above" if metric.leaks == "high" else "below"
     blind = f"; a blind guess has {metric.shown(one.blind)}" if one.blind is not None else ""
     what = "clients have a sample that" if one.unit == "client" else "samples"
-    hits, count = one.counted
     return (
-        f"at most {at_most(hits, count, LEVEL):.0%} of {what} can be drawn {side} "
+        f"at most {one.at_most:.0%} of {what} can be drawn {side} "
         f"{metric.shown(one.bound)} {metric.said or one.metric} ({whom}); the worst has "
         f"{metric.shown(one.worst)}{blind}"
     )
 
 
-def told_more(kinds: Collection[str], less: Mapping[str, int] | None = None) -> str:
-    """By whom kinds of claim were judged that not even a better informed server can make.
-
-    `less` are the clients of whom a server that is told less draws nothing, by cell.
-    """
-    if not kinds:
+def told_more(held: Sequence[Outcome]) -> str:
+    """By whom kinds of claim were judged that not even a better informed server can make."""
+    if not held:
         return ""
     text = (
-        f" About the {' and the '.join(sorted(kinds))} a server was asked that is also told each "
-        "client's model after its first step, and so knows more than the real one. The samples are "
-        "those of that step, which clients draw at random."
+        f" About the {' and the '.join(sorted({one.claim for one in held}))} a server was asked "
+        "that is also told each client's model after its first step, and so knows more than the "
+        "real one. The samples are those of that step, which clients draw at random."
     )
-    if less:
-        cells = ", ".join(f"{count} in {cell}" for cell, count in less.items())
-        text += (
-            f" It drew a sample of some clients; one that is told their model after more steps "
-            f"draws none of them ({cells})."
-        )
+    hits = sum(one.hits for one in held if one.bound is not None)
+    if hits:
+        text += f" It draws {hits} of them, so that the bound is larger than without a hit."
     return text
 
 

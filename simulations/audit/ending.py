@@ -33,7 +33,7 @@ from fedpriv.simulations.audit.planted_series import of_controls
 from fedpriv.simulations.audit.probe import Found
 from fedpriv.simulations.audit.state import Audit
 from fedpriv.simulations.dp.card import written_card
-from fedpriv.simulations.judging.deciding import decided
+from fedpriv.simulations.judging.deciding import answered, decided
 from fedpriv.simulations.judging.outcome import Outcome, Word, overall
 from fedpriv.tables import Row
 
@@ -51,17 +51,18 @@ def concluded(work: Audit) -> dict[str, Any]:
         *work.series.rows,
         *(work.malicious.rows if guarded else ()),
     ]
+    scored = [*configured, *work.own.told]
     reasons = [
         *(["the audit was interrupted"] if work.told.stopped else []),
         *doubting.of_training(work.scenario, rounds),
         *doubting.of_knowledge(work.scenario, own),
         *doubting.of_missing(work.own.missing),
-        *doubting.of_scores(work.scenario, work.gates, configured, work.own.absent, own),
+        *doubting.of_scores(work.scenario, work.gates, scored, work.own.absent, own),
         *of_fairness(work.gates, work.own.rows, work.own.controls),
         *(doubts_about_series(work) if doubting.asks_series(work.gates) else ()),
         *(doubts_about(work.malicious, work) if guarded else ()),
     ]
-    questions = decided(work.gates, configured)
+    questions = answered(work.gates, configured, work.own.held)
     word = overall(questions, reasons)
     asked_of = {one.claim for one in questions}
     others = [one for one in decided((), configured) if one.claim not in asked_of]
@@ -72,7 +73,7 @@ def concluded(work: Audit) -> dict[str, Any]:
         "schema": SCHEMA,
         "outcome": word,
         "sentence": sentence(word, questions, reasons)
-        + told_more(work.kinds, work.less)
+        + told_more(work.own.held)
         + saved_steps(work.own.trials)
         + besides(others),
         "doubts": reasons,
@@ -81,8 +82,8 @@ def concluded(work: Audit) -> dict[str, Any]:
         **counts(questions),
         "possible": server_could(work, asked),
         "malicious": server_did(work),
-        "coverage": [line.plain() for line in covered(work, configured)],
-        "told": sorted(work.kinds),
+        "coverage": [line.plain() for line in covered(work, scored)],
+        "told": sorted({one.claim for one in work.own.held}),
         "trials": {**work.own.trials, **work.possible.trials},
         "races": {**work.own.races, **work.between.races, **work.possible.races},
         "gates": [str(gate) for gate in work.gates],
@@ -137,9 +138,9 @@ def covered(work: Audit, configured: list[Row]) -> list[Line]:
     stages = (work.own, work.series, work.malicious)
     cut = {str(one["attack"]): str(one["why"]) for found in stages for one in found.missing}
     rows = [*configured, *work.possible.rows, *work.malicious.rows]
-    tested = Audited(
-        rows, refused_in(work), work.own.absent, cut, work.kinds, leaks_in(work.gates, rows)
-    )
+    kinds = {one.claim for one in work.own.held}
+    leaks = leaks_in(work.gates, [row for row in rows if row not in work.own.told])
+    tested = Audited(rows, refused_in(work), work.own.absent, cut, kinds, leaks)
     own = [attack.name for attack in work.means.own]
     return coverage(work.scenario, tested, own, work.named, longer(work))
 

@@ -71,14 +71,22 @@ def shown_to_work(one: Outcome, rows: Sequence[Row], controls: Sequence[Row]) ->
     return bool(fair & winners(one, controls))
 
 
-def of_fairness(gates: Sequence[Gate], rows: Iterable[Row], controls: Iterable[Row]) -> list[str]:
-    """Doubts about cells that were attacked badly, or by attacks that no control shows to work."""
+def of_fairness(
+    gates: Sequence[Gate],
+    rows: Iterable[Row],
+    controls: Iterable[Row],
+    words: Sequence[Word] = HOLDS,
+) -> list[str]:
+    """Doubts about cells that were attacked badly, or by attacks that no control shows to work.
+
+    `words` are those that need an attack that works.
+    """
     known = cells_of(controls)
     found = []
     for cell, own in cells_of(rows).items():
         bad = [one.why for one in outcomes(gates, own) if one.why.startswith(BADLY)]
         found += [f"{cell}: {why}" for why in bad]
-        for one in unproven(gates, own):
+        for one in unproven(gates, own, words):
             if not shown_to_work(one, own, known.get(cell, [])):
                 found.append(
                     f"{cell}: the best attack on the {one.claim} is no better than a blind guess "

@@ -16,6 +16,7 @@ from fedpriv.simulations.audit.cells import Cell
 from fedpriv.simulations.audit.tasks import Carry
 from fedpriv.simulations.federation.exposure import Starts
 from fedpriv.simulations.judging.attacking import Recording
+from fedpriv.simulations.judging.outcome import Outcome
 from fedpriv.tables import Row
 
 
@@ -54,6 +55,8 @@ class Found:
     methods: dict[Cell, tuple[Method, ...]] = field(default_factory=dict)  # as carried out
     controls: list[Row] = field(default_factory=list)  # scores on planted clients, undefended
     trials: dict[str, Any] = field(default_factory=dict)  # how many steps attacks need, by cell
+    told: list[Row] = field(default_factory=list)  # scores of a server that is told more
+    held: list[Outcome] = field(default_factory=list)  # what not even that one can claim
 
     def lacks(self, cell: Cell, attack: str, why: str) -> None:
         self.missing.append({"cell": cell.name, "attack": attack, "why": why})

@@ -126,9 +126,10 @@ def attacked(
     }
     trials = tried(probes, chosen, means, share, found) if only is None else {}
     tasks: list[tuple[Probe, AttackTask]] = []
-    for probe in probes:
+    for done_with, probe in enumerate(probes):  # what one cell leaves, the others may take
         final = trials.get(probe.cell, Final())
-        tasks += plan(probe, chosen[probe.cell], races.get(probe.cell), final, share, found)
+        room = max(share, (len(probes) * share - found.units) // (len(probes) - done_with))
+        tasks += plan(probe, chosen[probe.cell], races.get(probe.cell), final, room, found)
     for (probe, task), done in zip(
         tasks, means.carry([task for _, task in tasks], means.deadline), strict=True
     ):

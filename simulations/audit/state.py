@@ -56,9 +56,6 @@ class Audit:
     rate: Rate | None = None
     training: float = 0.0  # computing seconds of the training itself
     own: Found = field(default_factory=Found)
-    kinds: set[str] = field(default_factory=set)  # of claim that a server told more cannot make
-    told_more: Found | None = None  # what a server found that is told more
-    less: dict[str, int] = field(default_factory=dict)  # clients that were told less, by cell
     between: Found = field(default_factory=Found)  # configured too, but not required
     series: Found = field(default_factory=Found)  # of all rounds of the training together
     possible: Found = field(default_factory=Found)

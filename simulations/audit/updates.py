@@ -21,6 +21,7 @@ from fedpriv.simulations.audit.cells import (
 from fedpriv.simulations.audit.controls import controlled
 from fedpriv.simulations.audit.defending import defences
 from fedpriv.simulations.audit.doubts import of_missing
+from fedpriv.simulations.audit.fairness import HOLDS
 from fedpriv.simulations.audit.malicious import guarded, promised, servers
 from fedpriv.simulations.audit.planted_series import ControlTask
 from fedpriv.simulations.audit.probe import Found
@@ -28,28 +29,25 @@ from fedpriv.simulations.audit.series import SeriesTask, recorded
 from fedpriv.simulations.audit.stage import RACING, attacked, exposed_cell
 from fedpriv.simulations.audit.state import Audit
 from fedpriv.simulations.audit.told import (
-    FEW,
-    drawn,
+    BOUNDED,
+    bounded,
     holding,
-    instead,
     merged,
-    silent,
     tellable,
     told_cells,
-    told_less,
 )
 from fedpriv.simulations.audit.work import calibrated, planned, units_of
 from fedpriv.simulations.federation.progress import PlainLines
 from fedpriv.simulations.federation.run import simulate
-from fedpriv.simulations.judging.deciding import decided
+from fedpriv.simulations.judging.deciding import answered
 from fedpriv.simulations.judging.findings import Finding, examined, findings_of
+from fedpriv.simulations.judging.outcome import Word
 from fedpriv.simulations.judging.recordings import of_run
 from fedpriv.tables import Row
 
 TRAINING = 0.4  # the part of the time that training may take
 OWN, BETWEEN, POSSIBLE = 0.4, 0.08, 0.12  # how the units are shared, besides malicious servers
 TOLD = 0.7  # of the units, where a server that is told more is asked first; few take all steps
-AGAIN = 0.25  # of the units for clients of whom it drew a sample
 READER = "quick"  # who reads labels off updates of many samples
 
 
@@ -116,27 +114,19 @@ def configured(work: Audit, cells: Sequence[Cell], units: int) -> Found:
     """
     place = work.folder.below("cells")
 
-    def searched(cells: Sequence[Cell], units: int) -> Found:
+    def searched(cells: Sequence[Cell], units: int, words: Sequence[Word] = HOLDS) -> Found:
         found = attacked(work.scenario, cells, place, work.means, units)
-        return controlled(found, work.scenario, place, work.means)
+        return controlled(found, work.scenario, place, work.means, words)
 
     if not tellable(work.scenario):
         return searched(cells, units)
-    work.told_more = searched(told_cells(cells), int(TOLD * work.units))
-    if not settled(work, cells, work.told_more) and not settled(work, cells, again(work, cells)):
-        return untold(work, cells, work.told_more, searched)
-    return work.own
-
-
-def settled(work: Audit, cells: Sequence[Cell], told: Found) -> bool:
-    """Whether a server that is told more can draw no sample; then that is what was found."""
-    kinds = holding(told, work.gates)
-    if "sample" not in kinds:  # what it was asked besides does not stand in the verdict either
-        return False
-    work.kinds = kinds
-    work.tell(f"not even a server that is told more can tell the {' or '.join(sorted(work.kinds))}")
-    work.own = merged(told, read(work, cells), work.kinds)
-    return True
+    told = searched(told_cells(cells), int(TOLD * work.units), BOUNDED)
+    held = holding(told, work.gates)
+    kinds = sorted({one.claim for one in held})
+    if "sample" not in kinds:
+        return untold(work, cells, told, searched)
+    work.tell(f"what a server that is told more says of the {' and the '.join(kinds)} is enough")
+    return merged(told, read(work, cells), held)
 
 
 def read(work: Audit, cells: Sequence[Cell]) -> Found:
@@ -165,34 +155,15 @@ def untold(
         direct = searched(cells, left)
     else:
         why = f"a search of the updates themselves takes {takes} units, and {left} are left"
-        work.tell(f"a server that is told more decides nothing; {why}")
+        more = [one.why for one in bounded(told, work.gates) if one.claim == "sample" and one.why]
+        why = "; ".join([*more, why])
+        work.tell(f"a server that is told more decides nothing: {why}")
         direct = read(work, cells)
         for cell in cells:
             direct.lacks(cell, RACER, why)
     direct.races, direct.trials = told.races | direct.races, told.trials | direct.trials
     direct.missing = [*told.missing, *direct.missing]
     return direct
-
-
-def again(work: Audit, cells: Sequence[Cell]) -> Found:
-    """Clients of whom a sample was drawn, attacked by a server that is told less."""
-    found = work.told_more
-    assert found is not None
-    place, own, room = work.folder.below("cells"), work.means.own, int(AGAIN * work.units) // 2
-    for cell in () if found.missing else told_cells(cells):
-        nodes = drawn(found, cell, work.gates)
-        chosen = told_less(work.scenario, cell, found, own, len(nodes), room) if nodes else None
-        if chosen is None or not work.in_time():
-            continue
-        less, methods = chosen
-        work.tell(f"{less.name}: {len(nodes)} clients again, by a server that is told less")
-        new = attacked(work.scenario, [less], place, work.means, room, only=methods, nodes=nodes)
-        new = controlled(new, work.scenario, place, work.means, FEW)
-        kept = silent(new, work.gates, less, nodes)
-        work.tell(f"{less.name}: nothing is drawn of {len(kept)} of them")
-        work.less[less.name] = len(kept)
-        found = instead(found, cell, new, kept)
-    return found
 
 
 def train(work: Audit, resume: bool) -> None:
@@ -278,7 +249,7 @@ def forecast(work: Audit, cell: Cell) -> str:
 def note(work: Audit, found: Found) -> None:
     """Write a stage's scores beside the others, and show what they say."""
     write_scores(work)
-    for one in decided(work.gates, found.rows):
+    for one in answered(work.gates, found.rows, found.held):
         value = "–" if one.worst is None else f"{one.worst:.2f}"
         work.tell(
             f"{one.claim}: {one.word}, {one.hits} of {one.victims} samples, worst {one.metric} "
@@ -299,7 +270,7 @@ def write_scores(work: Audit) -> None:
         (work.malicious, promised(work.scenario)),
     )
     for found, configured in stages:
-        for row in found.rows:
+        for row in (*found.told, *found.rows):
             where = f"cells/{row['run']}" if found is not work.series else ""
             rows.append(
                 {**row, "run": work.folder.path.name, "folder": where, "configured": configured}

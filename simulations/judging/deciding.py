@@ -9,6 +9,19 @@ from fedpriv.simulations.judging.outcome import Outcome, outcomes
 from fedpriv.tables import Row
 
 
+def answered(gates: Sequence[Gate], rows: Iterable[Row], held: Sequence[Outcome]) -> list[Outcome]:
+    """What scores decide, with what someone who is told more cannot claim: only a leak undoes it.
+
+    A kind of claim that is answered so needs no other scores.
+    """
+    direct, known = decided(gates, rows), {(one.claim, one.metric) for one in held}
+    leaking = {(one.claim, one.metric) for one in direct if one.word == "leaks"}
+    return [
+        *(one for one in held if (one.claim, one.metric) not in leaking),
+        *(one for one in direct if (one.claim, one.metric) not in known - leaking),
+    ]
+
+
 def decided(gates: Sequence[Gate], rows: Iterable[Row]) -> list[Outcome]:
     """An outcome for every gate; without gates for every kind of claim that was scored.
 

@@ -44,7 +44,8 @@ class Outcome:
     did. `low` and `high` are the exact 95 % interval of a share: of what `unit` says where values
     have a bound, and of samples where hits are counted. `limit` is the share that is still allowed:
     a tenth for values with a bound, the blind guess's own share plus the metric's margin for hits.
-    At most `clients_high` of all clients have a sample that leaks (one side, 95 %).
+    At most `clients_high` of all clients have a sample that leaks (one side, 95 %). `most` is the
+    bound that "holds" says, where it is another one than that of `counted`.
     """
 
     claim: str
@@ -64,6 +65,15 @@ class Outcome:
     clients_hit: int = 0
     clients_high: float = 1.0
     unit: Unit = "client"
+    most: float | None = None
+
+    @property
+    def at_most(self) -> float:
+        """The bound that "holds" says."""
+        hits, count = self.counted
+        if self.most is not None or not count:
+            return 1.0 if self.most is None else self.most
+        return at_most(hits, count, LEVEL)
 
     @property
     def counted(self) -> tuple[int, int]:
@@ -77,7 +87,7 @@ class Outcome:
         return METRICS.build(self.metric).leaks == "high"
 
     def plain(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**asdict(self), "most": None if self.bound is None else self.at_most}
 
 
 def outcomes(gates: Sequence[Gate], rows: Iterable[Row]) -> list[Outcome]:

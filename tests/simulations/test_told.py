@@ -1,9 +1,6 @@
 """A server that is told more stands for the real one only where it really sees more."""
 
-import math
 from dataclasses import dataclass
-from functools import partial
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,33 +9,21 @@ from worlds import UPDATES
 
 from fedpriv.clients.plugin import PrivacyPlugin
 from fedpriv.metrics.gates import parsed
-from fedpriv.progress import Told, go_on
+from fedpriv.metrics.rates import at_most, mean_at_most
+from fedpriv.progress import go_on
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables, merged
-from fedpriv.scenario.built import shares_of
-from fedpriv.simulations.audit.battery import Method, shortened
 from fedpriv.simulations.audit.cells import Cell, cell_scenario
+from fedpriv.simulations.audit.conclusion import bound, told_more
 from fedpriv.simulations.audit.planted_series import EPOCHS, of_controls, planted
-from fedpriv.simulations.audit.probe import Found, Means
+from fedpriv.simulations.audit.probe import Found
 from fedpriv.simulations.audit.series import SeriesTask, recorded
-from fedpriv.simulations.audit.state import Audit, Clock
-from fedpriv.simulations.audit.tasks import one_by_one
-from fedpriv.simulations.audit.told import (
-    about,
-    drawn,
-    holding,
-    instead,
-    silent,
-    tellable,
-    told_less,
-)
+from fedpriv.simulations.audit.told import about, bounded, holding, tellable
 from fedpriv.simulations.audit.told import merged as both
 from fedpriv.simulations.audit.trials import lossless
-from fedpriv.simulations.audit.updates import again, settled
-from fedpriv.simulations.audit.work import units_of
-from fedpriv.simulations.federation.exposure import Starts
 from fedpriv.simulations.federation.progress import PlainLines
 from fedpriv.simulations.federation.run import simulate
+from fedpriv.simulations.judging.deciding import answered
 
 MANY = merged(
     UPDATES,
@@ -82,9 +67,9 @@ def test_who_is_told_more_sees_more_only_in_one_pass_of_sgd(changes, told):
 
 
 def test_the_server_is_told_one_step_of_the_configured_batch():
-    asked = cell_scenario(from_tables(MANY), Cell(1, told=1))
+    asked = cell_scenario(from_tables(MANY), Cell(1, told=True))
     assert (asked.training.batch_size, asked.training.local_steps) == (8, 1)
-    assert asked.federation.clients == 29 + 1 and Cell(1, told=1).name.endswith("told")
+    assert asked.federation.clients == 36 + 1 and Cell(1, told=True).name.endswith("told")
 
 
 def scores(psnr, label=0.1, run="told"):
@@ -96,35 +81,29 @@ def scores(psnr, label=0.1, run="told"):
     ]  # fmt: skip
 
 
+def kinds(found, gates):
+    return {one.claim for one in holding(found, gates)}
+
+
 def test_what_leaks_to_the_better_informed_server_is_left_open():
-    assert holding(Found(rows=scores(12.0)), PSNR) == {"sample"}
-    assert holding(Found(rows=scores(30.0)), PSNR) == set()
-    assert holding(Found(rows=scores(12.0, label=1.0)), []) == {"sample"}  # not the labels
+    assert kinds(Found(rows=scores(12.0)), PSNR) == {"sample"}
+    assert kinds(Found(rows=scores(30.0)), PSNR) == set()
+    assert kinds(Found(rows=scores(12.0, label=1.0)), []) == {"sample"}  # not the labels
     cut = Found(rows=scores(12.0), missing=[{"cell": "a", "attack": "b", "why": "cut short"}])
-    assert holding(cut, PSNR) == set()
-    assert holding(Found(rows=scores(5.0)), PSNR) == set()  # attacked badly
-
-
-def test_nothing_is_said_of_a_server_whose_answers_do_not_count():
-    """It drew samples, so that the updates themselves are asked, about labels too."""
-    rows = [{**row, "node": 40 * i + row["node"]} for i in range(10) for row in scores(30.0, 0.15)]
-    told = Found(rows=rows)
-    assert holding(told, []) == {"labels"}
-    work = SimpleNamespace(gates=[], kinds=set())
-    assert not settled(work, [], told) and work.kinds == set()
+    assert kinds(cut, PSNR) == set()
+    assert kinds(Found(rows=scores(5.0)), PSNR) == set()  # attacked badly
 
 
 def test_only_kinds_that_hold_are_counted_for_the_federation():
     told, direct = Found(rows=scores(12.0, label=1.0)), Found(rows=scores(9.0, run="own"))
-    rows = both(told, direct, {"sample"}).rows
-    assert {row["run"] for row in rows if "psnr" in row} == {"told"}
-    assert {row["run"] for row in rows if "label-overlap" in row} == {"own"}
+    found = both(told, direct, holding(told, PSNR))
+    assert not [row for row in found.rows if "psnr" in row]
+    assert {row["run"] for row in found.told if "psnr" in row} == {"told"}
+    assert {row["run"] for row in found.rows if "label-overlap" in row} == {"own"}
     assert about(told.rows, {"sample", "labels"}) == told.rows
     leak = Found(rows=scores(30.0, run="own"))  # a sample in the updates themselves
-    assert {row["run"] for row in both(told, leak, {"sample"}).rows if "psnr" in row} == {
-        "told",
-        "own",
-    }
+    found = both(told, leak, holding(told, PSNR))
+    assert {row["run"] for row in found.rows if "psnr" in row} == {"own"}
 
 
 def test_steps_are_saved_only_where_nothing_is_lost():
@@ -162,80 +141,48 @@ def test_a_planted_federation_is_made_to_leak():
     assert made.data.reserve == 320 - 2 * 20
 
 
-def test_a_client_that_leaks_is_asked_about_by_a_server_that_is_told_less():
-    cell, less = Cell(1, told=1), Cell(1, told=2)
-    assert less.name == "round-1-batch-own-told-2" and less.training() == {"local-steps": 2}
-    rows = scores(12.0, run=cell.name)
-    rows[3] = {**rows[3], "psnr": 30.0}
-    told = Found(rows=rows)
-    assert drawn(told, cell, PSNR) == {"3"} and holding(told, PSNR) == set()
-    again = Found(rows=several(11.0, less.name))
-    assert silent(again, PSNR, less, {"3"}) == {"3"}
-    found = instead(told, cell, again, {"3"})
-    assert len(found.rows) == 39 + 8 and {row["run"] for row in found.rows} == {cell.name}
-    assert drawn(found, cell, PSNR) == set() and holding(found, PSNR) == {"sample"}
-
-
-def several(psnr, run, node=3):
-    """Scores of eight samples of one client, all near one value."""
+def some(hits, clients=36, each=16, psnr=12.0, run="round-1-batch-own-told"):
+    """Scores of clients of whom the first have one sample each that is drawn."""
     about = {"attack": "quick", "by": "curious server", "round": 1, "run": run, "claim": "sample"}
     return [
-        {**about, "node": node, "victim": i, "psnr": psnr + 0.1 * i, "psnr-blind": 10.0}
-        for i in range(8)
-    ]
+        {**about, "node": node, "victim": f"{node}-{i}", "psnr-blind": 10.0,
+         "psnr": 25.0 if i == 0 and node < hits else psnr + i % 2}
+        for node in range(clients) for i in range(each)
+    ]  # fmt: skip
 
 
-def test_the_silence_of_an_attack_that_fails_clears_nobody():
-    """29 clients on whom the attack worked would hide three on whom it does not."""
-    less = Cell(1, told=2)
-    worse = Found(rows=several(8.0, less.name))  # than a blind guess
-    assert silent(worse, PSNR, less, {"3"}) == set()
-    same = Found(rows=several(9.7, less.name))  # no better, and no control shows that it works
-    assert silent(same, PSNR, less, {"3"}) == set()
-    same.controls = several(30.0, less.name, node=99)
-    assert silent(same, PSNR, less, {"3"}) == {"3"}
-    cut = Found(rows=several(11.0, less.name))
-    cut.lacks(less, "strongest", "cut short")
-    assert silent(cut, PSNR, less, {"3"}) == set()
-    assert silent(Found(), PSNR, less, {"3"}) == set()  # nobody was scored
-    leak = Found(rows=several(30.0, less.name))
-    assert silent(leak, PSNR, less, {"3"}) == set()
+def test_a_few_samples_of_a_better_informed_server_are_a_bound_for_the_real_one():
+    (one,) = holding(Found(rows=some(3)), PSNR)
+    assert one.word == "holds" and (one.hits, one.victims, one.unit) == (3, 576, "sample")
+    assert one.most == mean_at_most([1 / 16] * 3 + [0] * 33) and at_most(0, 36) < one.most < 0.1
+    assert "It draws 3 of them" in told_more([one]) and f"at most {one.most:.0%}" in bound(one)
+    assert holding(Found(rows=some(36)), PSNR) == []  # one of each client: 6 %, and too unsure
+    (many,) = bounded(Found(rows=some(36)), PSNR)
+    assert many.word == "undecided" and "36 of 576 samples of 36 clients" in many.why
 
 
-def test_a_server_is_told_as_few_steps_less_as_samples_and_units_allow():
-    scenario, cell = (
-        from_tables(merged(MANY, {"data": {"options": {"train": 960}}})),
-        Cell(1, told=1),
-    )
-    asked = cell_scenario(scenario, cell)
-    cut = (shortened(Method("strongest"), asked, 0.1), Method("quick"))
-    found = Found(methods={cell: cut})
-    less, methods = told_less(scenario, cell, found, (), nodes=3, units=10**9)
-    assert less.told == min(map(len, shares_of(asked))) // 8 == 4  # of 32 samples, once each
-    assert methods == (Method("strongest"), Method("quick"))  # with all their steps again
-    step = sum(units_of(one, asked, 3 + 1, 8) for one in methods)
-    assert told_less(scenario, cell, found, (), nodes=3, units=3 * step - 1)[0].told == 2
-    assert told_less(scenario, cell, found, (), nodes=3, units=2 * step - 1) is None
+def test_each_round_has_a_bound_of_its_own():
+    """Many hits late are not hidden by a quiet beginning."""
+    late = some(20, run="round-8-batch-own-told")
+    assert not holding(Found(rows=[*some(0), *late]), PSNR)
+    assert holding(Found(rows=[*some(0), *some(3, run="round-8-batch-own-told")]), PSNR)
 
 
-def test_a_drawn_client_is_attacked_again_in_its_own_cell(tmp_path):
-    """The parts together: exposed with more steps, attacked, and cleared or not."""
-    scenario = from_tables(merged(MANY, {"data": {"options": {"train": 960}}}))
-    told, cell = Told(go_on), Cell(1, told=1)
-    place = RunFolder(tmp_path / "audit")
-    means = Means(Starts(place.path / "starts"), partial(one_by_one, told=told), math.inf)
-    work = Audit(
-        scenario, place, PSNR, Clock(None), Console(quiet=True), means, told, 1, "many", units=10**8
-    )
-    rows = scores(12.0, run=cell.name)
-    rows[3] = {**rows[3], "psnr": 30.0}
-    work.told_more = Found(rows=rows, methods={cell: (Method("quick"),)})
-    found = again(work, [Cell(1)])
-    (run,) = [each.name for each in (place.path / "cells").iterdir() if "told-" in each.name]
-    assert run == "round-1-batch-own-told-4" and set(work.less) == {run}
-    replaced = [row for row in found.rows if row["node"] == 3]
-    assert (len(replaced) >= 4 * 8) == bool(work.less[run])  # of all its samples, or as it was
-    assert {row["run"] for row in found.rows} == {cell.name} and len(found.rows) >= 40
+def test_a_bound_from_an_attack_that_fails_is_none():
+    assert not holding(Found(rows=some(3, psnr=5.0)), PSNR)  # worse than a blind guess
+    equal = some(1, psnr=9.5)  # no better, and no control shows that it works
+    assert not holding(Found(rows=equal), PSNR)
+    works = some(36, psnr=30.0)
+    assert holding(Found(rows=equal, controls=works), PSNR)
+
+
+def test_hits_of_a_better_informed_server_are_no_leak_and_those_of_the_real_one_are():
+    found = both(Found(rows=some(3)), Found(), holding(Found(rows=some(3)), PSNR))
+    assert [one.word for one in answered(PSNR, found.rows, found.held)] == ["holds"]
+    direct = Found(rows=some(1, run="round-1-batch-own"))
+    found = both(Found(rows=some(3)), direct, found.held)
+    assert [one.word for one in answered(PSNR, found.rows, found.held)] == ["leaks"]
+    assert [one.word for one in answered([], found.rows, found.held)] == ["leaks"]
 
 
 def test_all_rounds_and_their_control_are_tasks(tmp_path):

@@ -68,5 +68,5 @@ def test_several_epochs_are_told_that_one_would_decide():
 
 
 def test_what_no_option_decides_is_told_nothing():
-    leaks = Outcome("sample", "psnr", 20.0, "leaks", 256, 8, 9, 0.0, 0.1, 0.1)
-    assert asked(30, everybody(3, 30), alone=Handed(leaks, 32)) is None
+    many = Outcome("sample", "psnr", 20.0, "undecided", 960, 30, 90, 0.0, 0.2, 0.1, most=0.2)
+    assert asked(30, everybody(3, 30), alone=Handed(many, 32)) is None

@@ -13,7 +13,13 @@ from fedpriv.evidence.truth import Truth
 from fedpriv.runfolder import RunFolder
 from fedpriv.simulations.apps.attempts import Tried
 from fedpriv.simulations.apps.concluding import doubts_of, lines, of_single_steps
-from fedpriv.simulations.apps.handing import Handed, handed, single_steps, why_open
+from fedpriv.simulations.apps.handing import (
+    Handed,
+    handed,
+    hopeless,
+    single_steps,
+    why_open,
+)
 from fedpriv.simulations.apps.spending import Mechanism
 from fedpriv.simulations.apps.watching import Watched
 from fedpriv.simulations.judging.outcome import Outcome
@@ -145,37 +151,47 @@ def test_what_single_steps_do_not_decide_stays_open_although_the_attack_fails():
     assert not unsure.holds and "decides nothing about updates: samples" in unsure.sentence
 
 
-def outcome(word):
-    return Outcome("sample", "psnr", 20.0, word, 64, 2, 4 * (word == "leaks"), 0.0, 0.1, 0.1)
+def outcome(word, hits=0, most=None):
+    return Outcome("sample", "psnr", 20.0, word, 64, 2, hits, 0.0, 0.1, 0.1, most=most)
+
+
+HOLDS, SOME = outcome("holds"), outcome("holds", 2, 0.09)
+MANY = outcome("undecided", 4, 0.23)
 
 
 @pytest.mark.parametrize(
-    ("word", "holds"), [("holds", True), ("leaks", False), ("undecided", False)]
+    ("found", "holds"), [(HOLDS, True), (SOME, True), (MANY, False), (outcome("undecided"), False)]
 )
-def test_only_a_failed_attack_on_single_steps_leaves_no_doubt(word, holds):
-    found = [outcome("holds")] if word == "holds" else []
+def test_only_a_bound_from_single_steps_leaves_no_doubt(found, holds):
     member = Outcome("member", "member-hit", None, "holds", 64, 2, 0, 0.0, 0.1, 0.1)
-    doubts = doubts_of(Tried(), [member, *found], True, 3, [], Handed(outcome(word), 32))
+    own = [found] if holds else []
+    doubts = doubts_of(Tried(), [member, *own], True, 3, [], Handed(found, 32))
     assert (not doubts) == holds
-    if word == "leaks":
+    if found is MANY:
         assert "recovers 4 of 64 samples from single steps of 32" in doubts[0]
+        assert "at most 23% of all samples" in doubts[0] and "10% are allowed" in doubts[0]
         assert "from whole updates was not tested" in doubts[0]
 
 
-@pytest.mark.parametrize(("word", "said"), [("holds", "holds"), ("leaks", "undecided")])
-def test_what_single_steps_showed_is_a_row_of_the_verdict(word, said):
-    alone = Handed(outcome(word), 32)
+@pytest.mark.parametrize("found", [HOLDS, SOME, MANY])
+def test_what_single_steps_showed_is_a_row_of_the_verdict(found):
+    alone = Handed(found, 32)
     (row,) = of_single_steps(alone)
     assert (row.claim, row.word, row.hits, row.why) == (
         "sample",
-        said,
-        alone.outcome.hits,
+        found.word,
+        found.hits,
         alone.sentence,
     )
     tested = [line for line in lines(Tried(), alone) if line.state == "tested"]
     assert [(line.claim, line.threat) for line in tested] == [
         ("sample", "someone who is handed single steps of 32 samples")
     ]
+
+
+def test_more_clients_follow_while_a_bound_is_possible():
+    assert not hopeless([0.0] * 8) and not hopeless([1 / 32] * 8)
+    assert hopeless([1.0]) and hopeless([0.9] * 8)
 
 
 def test_a_step_that_cannot_decide_is_searched_for_a_short_time_only(tmp_path):
