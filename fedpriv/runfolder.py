@@ -290,7 +290,8 @@ class RunFolder:
         return {name for name in victims if isinstance(name, str)} if known else set()
 
     def note_attacked(self, attack: str, names: set[str], options: Mapping[str, Any]) -> None:
-        found = {"options": plain_json(options), "victims": sorted(names)}
+        known = names | self.attacked(attack, options)
+        found = {"options": plain_json(options), "victims": sorted(known)}
         write_text(self.attacks / inside(attack) / "attacked.json", json.dumps(found))
 
     @property

@@ -33,7 +33,8 @@ from fedpriv.simulations.audit.cells import (
 )
 from fedpriv.simulations.audit.probe import Found, Means, Probe
 from fedpriv.simulations.audit.scored import scored
-from fedpriv.simulations.audit.tasks import AttackTask, Done, RaceTask
+from fedpriv.simulations.audit.tasks import AttackTask, Done, RaceTask, in_parts
+from fedpriv.simulations.audit.tasks import put_together as joined
 from fedpriv.simulations.audit.trials import Trial, TrialTask, stands_for
 from fedpriv.simulations.audit.work import planned, units_of
 from fedpriv.simulations.federation.exposure import exposed
@@ -130,9 +131,10 @@ def attacked(
         final = trials.get(probe.cell, Final())
         room = max(share, (len(probes) * share - found.units) // (len(probes) - done_with))
         tasks += plan(probe, chosen[probe.cell], races.get(probe.cell), final, room, found)
-    for (probe, task), done in zip(
-        tasks, means.carry([task for _, task in tasks], means.deadline), strict=True
-    ):
+    parts = [in_parts(task, probe.samples) for probe, task in tasks]
+    results = iter(means.carry([part for each in parts for part in each], means.deadline))
+    for (probe, task), each in zip(tasks, parts, strict=True):
+        done = joined([next(results) for _ in each])
         why = str(done) if isinstance(done, Exception) else done.why
         if why and cannot_act(task.method, probe, done):
             found.refused[task.method.label] = why

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -16,10 +16,12 @@ from fedpriv.simulations.federation.gpus import take_given
 from fedpriv.simulations.federation.ray_life import LOOK, check_alive
 from fedpriv.simulations.federation.run import deliberate_threads
 from fedpriv.simulations.judging.attacking import claimed
+from fedpriv.simulations.judging.conditions import row_of
 from fedpriv.simulations.judging.recordings import of_run
 
 T = TypeVar("T", covariant=True)
 STOPPED = WorkFailed("the audit was interrupted")
+PART = 128  # samples: fewer side by side take longer each
 
 
 class Task(Protocol[T]):
@@ -47,18 +49,30 @@ class Done:
 
 @dataclass(frozen=True)
 class AttackTask:
-    """One attack on the first clients of a cell; its claims are in the cell's folder."""
+    """One attack on the first clients of a cell; its claims are in the cell's folder.
+
+    A long one is several tasks, each on its part of the clients.
+    """
 
     place: Path
     method: Method
     clients: int
+    part: int = 0
+    parts: int = 1
 
     def __call__(self, progress: Progress) -> Done:
         if not progress(0.0, math.nan):
             return Done("no time was left for it", 0.0)
         folder, started = RunFolder(self.place), time.process_time()
-        attack = self.method.attack(self.clients)
-        failures = claimed(of_run(folder), attack, self.method.label, folder, progress=progress)
+        recording = of_run(folder)
+        own = recording.chosen(self.method.attack(self.clients))[self.part :: self.parts]
+        failures = claimed(
+            replace(recording, evidence=own),
+            self.method.attack(),
+            self.method.label,
+            folder,
+            progress=progress,
+        )
         took = time.process_time() - started
         claims = list(folder.claims(self.method.label))
         if failures:
@@ -66,6 +80,26 @@ class AttackTask:
             return Done(failures[0].why, took, refused)
         cut = any(claim.partial for claim in claims)
         return Done("cut short" if cut else "", took)
+
+
+def in_parts(task: AttackTask, samples: int) -> list[AttackTask]:
+    """A search as two tasks where it has samples enough for both, of `samples` a client.
+
+    It does not depend on the machine, so that the claims do not either.
+    """
+    row, halves = row_of(task.method.name), task.clients * samples >= 2 * PART
+    parts = 2 if halves and not (row.whole or row.pools) else 1
+    return [replace(task, part=number, parts=parts) for number in range(parts)]
+
+
+def put_together(parts: Sequence[Done | Exception]) -> Done | Exception:
+    """What came of an attack that was several tasks."""
+    failed = next((one for one in parts if isinstance(one, Exception)), None)
+    done = [one for one in parts if isinstance(one, Done)]
+    if failed is not None:
+        return failed
+    why = next((one.why for one in done if one.why), "")
+    return Done(why, sum(one.seconds for one in done), all(one.refused for one in done))
 
 
 @dataclass(frozen=True)

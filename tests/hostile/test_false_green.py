@@ -146,7 +146,12 @@ def test_nobody_owns_a_sample_behind_a_sum():
 
 
 def test_what_no_gate_asks_about_is_said(tmp_path):
-    short = {"attacks": [{"name": "linear"}], "federation": {"rounds": 1}}
+    loud = {"name": "loud", "plugins": [{"name": "noise", "scale": 10.0}]}
+    short = {
+        "attacks": [{"name": "linear"}],
+        "federation": {"rounds": 1},
+        "defences": [loud],  # one in place of the ladder's dozen
+    }
     found = audit(
         from_tables(merged(UPDATES, short)),
         RunFolder(tmp_path / "A"),
