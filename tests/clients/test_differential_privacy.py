@@ -168,7 +168,7 @@ def test_a_simulation_takes_the_engine_and_a_real_client_measures(tiny, monkeypa
 
 
 def test_batchnorm_is_explained_and_replaced_on_request(tiny):
-    model = {"name": "convnet"}
+    model = {"name": "convnet", "width": 4}
     data = {"name": "synthetic"}
     scenario = dp_scenario(tiny, data=data, model=model, **{"noise-multiplier": 1.0})
     reply = ask(scenario, context_of(scenario))

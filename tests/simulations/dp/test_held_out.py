@@ -14,11 +14,17 @@ from fedpriv.simulations.dp.findings import FALSE_REFUTATION, REFUTED, UNDECIDED
 from fedpriv.simulations.dp.targets import CallableTarget, target_of
 
 
+# Most faults show in few draws; the documented figures are of 20,000 (benchmarks/verify_dp.py).
+DRAWS = 6_000
+RARE = {"noise left out in 5 %": 20_000, "noise from a short seed": 20_000}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", (*HELD_OUT, *FRESH, *AFTER), ids=lambda fault: fault.name)
 def test_a_held_out_fault_is_refuted(fault):
     np.random.seed(11)
-    result = examined(target_of(fault.target, {}), fault.claim, clip=1.0, draws=20_000)
+    draws = RARE.get(fault.name, DRAWS)
+    result = examined(target_of(fault.target, {}), fault.claim, clip=1.0, draws=draws)
     assert result.answer == REFUTED, result.sentence
     assert fault.epsilon < result.best.epsilon
 
