@@ -78,7 +78,13 @@ def make_audit(make_run: MakeRun) -> Callable[..., RunFolder]:
         plain = example(schema["$defs"]["question"], schema)
         about = {"claim": "sample", "metric": "psnr", "bound": 20.0, "word": "leaks", "hits": 3}
         found = {"victims": 29, "clients": 3, "low": 0.02, "high": 0.27, "worst": 30.0}
-        return plain | about | found | {"blind": 11.0, "attack": "dlg", "limit": 0.1} | given
+        return (
+            plain
+            | about
+            | found
+            | {"blind": 11.0, "attack": "dlg", "limit": 0.1, "most": 0.3}
+            | given
+        )
 
     def make(
         name: str = "audit", asked: Sequence[dict[str, Any]] = ({},), **given: Any
