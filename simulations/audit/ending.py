@@ -82,7 +82,7 @@ def concluded(work: Audit) -> dict[str, Any]:
         **counts(questions),
         "possible": server_could(work, asked),
         "malicious": server_did(work),
-        "coverage": [line.plain() for line in covered(work, scored)],
+        "coverage": [line.plain() for line in covered(work, configured)],
         "told": sorted({one.claim for one in work.own.held}),
         "trials": {**work.own.trials, **work.possible.trials},
         "races": {**work.own.races, **work.between.races, **work.possible.races},
@@ -138,9 +138,14 @@ def covered(work: Audit, configured: list[Row]) -> list[Line]:
     stages = (work.own, work.series, work.malicious)
     cut = {str(one["attack"]): str(one["why"]) for found in stages for one in found.missing}
     rows = [*configured, *work.possible.rows, *work.malicious.rows]
-    kinds = {one.claim for one in work.own.held}
-    leaks = leaks_in(work.gates, [row for row in rows if row not in work.own.told])
-    tested = Audited(rows, refused_in(work), work.own.absent, cut, kinds, leaks)
+    tested = Audited(
+        [*rows, *work.own.told],
+        refused_in(work),
+        work.own.absent,
+        cut,
+        {one.claim for one in work.own.held},
+        leaks_in(work.gates, rows),
+    )
     own = [attack.name for attack in work.means.own]
     return coverage(work.scenario, tested, own, work.named, longer(work))
 
