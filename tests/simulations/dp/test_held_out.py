@@ -13,7 +13,6 @@ from fedpriv.simulations.dp.examine import examined
 from fedpriv.simulations.dp.findings import FALSE_REFUTATION, REFUTED, UNDECIDED, Claim
 from fedpriv.simulations.dp.targets import CallableTarget, target_of
 
-
 # Most faults show in few draws; the documented figures are of 20,000 (benchmarks/verify_dp.py).
 DRAWS = 6_000
 RARE = {"noise left out in 5 %": 20_000, "noise from a short seed": 20_000}
