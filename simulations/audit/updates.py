@@ -68,10 +68,10 @@ def of_updates(work: Audit, resume: bool) -> None:
     work.tell(forecast(work, first))
     place = work.folder.below("cells")
     part = OWN if cells[2:] else OWN + BETWEEN
+    work.series = of_series(work)  # it takes less than a search, and answers most questions
+    note(work, work.series)
     work.own = configured(work, cells[:2], int(part * work.units))
     note(work, work.own)
-    work.series = of_series(work)
-    note(work, work.series)
     if cells[2:] and not tellable(work.scenario):
         units = int(BETWEEN * work.units)
         work.between = attacked(work.scenario, cells[2:], place, work.means, units, enough=1)
