@@ -10,11 +10,13 @@ ALL = "all"
 
 
 def experiments_of(name: str) -> list[Experiment]:
-    """Those of a paper, of all papers, or the one of that name."""
+    """Those of a paper or of all papers that do not take hours, or the one of that name."""
     every = [one for paper in PAPERS for one in paper.experiments]
-    by_paper = {paper.name.lower(): list(paper.experiments) for paper in PAPERS}
+    by_paper = {
+        paper.name.lower(): [one for one in paper.experiments if not one.alone] for paper in PAPERS
+    }
     by_name = {one.name: [one] for one in every}
-    known = {**by_name, **by_paper, ALL: every}
+    known = {**by_name, **by_paper, ALL: [one for one in every if not one.alone]}
     if name not in known:
         raise BadOption(
             f"There is no paper or experiment '{name}'.{nearest(name, known)} Choose from: "

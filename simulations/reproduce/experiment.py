@@ -36,7 +36,8 @@ class Experiment:
 
     `work` "run" has a cell for each variant and seed, "sweep" one for each seed. A function takes
     a cell and gives its rows; it has one cell for each seed, too. `spare` seeds are run as well
-    when a judge is undecided after the others. `metrics` get an interval over victims.
+    when a judge is undecided after the others. `metrics` get an interval over victims. One that
+    takes hours is run `alone`: by its own name, not with its paper.
     """
 
     name: str  # of the CSV file and of the command's argument
@@ -49,6 +50,7 @@ class Experiment:
     work: Work = "run"
     metrics: tuple[str, ...] = ("mse", "psnr")
     about: str = ""  # data, model and sizes in words, for the table
+    alone: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,14 +99,17 @@ def lacking(item: Item, rows: Sequence[Row]) -> str:
     return f"these runs have not been made yet: {', '.join(missing)}" if missing else ""
 
 
-def concluded(item: Item, rows: Sequence[Row]) -> Finding:
-    """The judge's finding; fewer than three seeds decide nothing, and one is not told at all."""
+def concluded(item: Item, rows: Sequence[Row], hours: str = "") -> Finding:
+    """The judge's finding; fewer than three seeds decide nothing, and one is not told at all.
+
+    `hours` is what a trial said of an experiment that was not run.
+    """
     if item.nothing:
         return Finding("nothing to test", item.nothing)
     if item.judge is None or not item.experiment:
         return Finding("not done", item.why_not)
     if not rows:
-        return Finding("not done", item.why_not or "it has not been run yet")
+        return Finding("not done", item.why_not or hours or "it has not been run yet")
     if missing := lacking(item, rows):
         return Finding("not done", missing)
     own = compared(item, rows)

@@ -12,7 +12,7 @@ from fedpriv.simulations.reproduce.experiment import (
     concluded,
     table_name,
 )
-from fedpriv.simulations.reproduce.trial import hours_of
+from fedpriv.simulations.reproduce.trial import hours_of, too_long
 from fedpriv.tables import Row, read_table, rows_in
 
 OPEN = ("not done", "nothing to test")  # verdicts without a measurement
@@ -40,7 +40,7 @@ def page(papers: Sequence[Paper], tables: Path) -> str:
         parts += ["", f"## {paper.name}", "", paper.reference, ""]
         parts += [line(HEAD), line(["---"] * len(HEAD))]
         parts += [
-            line(cells(paper, item, rows, profile))
+            line(cells(paper, item, rows, profile, too_long(item.experiment, tables)))
             for item in paper.items
             for profile, rows in measured(item, tables)
         ]
@@ -77,9 +77,11 @@ def rows_of(experiment: str, tables: Path, profile: str = USUAL) -> list[Row]:
     return rows_in(read_table(path)) if experiment and path.exists() else []
 
 
-def cells(paper: Paper, item: Item, rows: Sequence[Row], profile: str) -> list[str]:
-    """One row of the page."""
-    found = concluded(item, rows)
+def cells(
+    paper: Paper, item: Item, rows: Sequence[Row], profile: str, hours: str = ""
+) -> list[str]:
+    """One row of the page; `hours` is what a trial said of its experiment."""
+    found = concluded(item, rows, hours)
     own = compared(item, rows)
     named = {one.name: one for one in paper.experiments}
     claim = item.claim + (f" Paper: {item.figures}." if item.figures else "")

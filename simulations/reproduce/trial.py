@@ -168,8 +168,8 @@ def noted(path: Path, rows: Sequence[Row]) -> None:
 
 
 def hours_of(experiment: str, tables: Path) -> str:
-    """What trials say of an experiment's large profile, in words; empty when there is none."""
-    rows = [row for row in rows_in(read_table(tables / TABLE)) if row["experiment"] == experiment]
+    """What trials say of an experiment's paper profile, in words; empty when there is none."""
+    rows = tried_of(experiment, "paper", tables)
     if not rows:
         return ""
     seconds, hours = (sum(float(row[key]) for row in rows) for key in ("seconds", "hours"))
@@ -178,3 +178,16 @@ def hours_of(experiment: str, tables: Path) -> str:
         f"`{experiment}`: the first hundredth of the steps ran ({runs}{seconds:.0f} s); all of "
         f"it, with {rows[0]['seeds']} seeds, takes at most {ceil(hours) or 1} hours of one core"
     )
+
+
+def too_long(experiment: str, tables: Path) -> str:
+    """Why an experiment was not run: the hours that a trial of its small profile said."""
+    if not (rows := tried_of(experiment, "small", tables)):
+        return ""
+    hours = ceil(sum(float(row["hours"]) for row in rows)) or 1
+    return f"{rows[0]['seeds']} seeds take at most {hours} hours of one core, says a trial"
+
+
+def tried_of(experiment: str, profile: str, tables: Path) -> list[Row]:
+    rows = rows_in(read_table(tables / TABLE))
+    return [row for row in rows if (row["experiment"], row["profile"]) == (experiment, profile)]

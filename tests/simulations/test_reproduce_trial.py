@@ -9,10 +9,11 @@ from fedpriv.errors import BadFolder
 from fedpriv.progress import Told
 from fedpriv.scenario import read
 from fedpriv.simulations.reproduce.carrying import Place
-from fedpriv.simulations.reproduce.experiment import Experiment, Paper
+from fedpriv.simulations.reproduce.experiment import Experiment, Finding, Item, Paper
 from fedpriv.simulations.reproduce.page import page, rows_of
 from fedpriv.simulations.reproduce.trial import seconds_of_sweep, shortened, tried
 from fedpriv.simulations.sweep.cells import cells_of
+from fedpriv.tables import write_table
 
 CODES = """
 name = "codes"
@@ -95,6 +96,17 @@ def test_a_trial_is_a_hundredth_of_codes_and_says_the_hours_of_all_seeds(tmp_pat
     text = page([Paper("TINY", "Nobody.", (), (experiment,))], place.out / "measured")
     assert "- `run`: the first hundredth of the steps ran (2 runs, " in text
     assert re.search(r"with 3 seeds, takes at most [1-9]\d* hours of one core", text)
+
+
+def test_what_was_not_run_has_the_hours_of_its_own_trial_as_reason(tmp_path: Path):
+    item = Item(where="table 1", claim="Any.", experiment="run", judge=lambda rows: Finding("", ""))
+    experiment = Experiment(name="run", scenario="demo", rule="none")
+    row = {"experiment": "run", "run": "", "seconds": 4.0, "hours": 5.2, "seeds": 3}
+    for profile, told in (("paper", "it has not been run yet"), ("small", "at most 6 hours of")):
+        write_table(tmp_path / "trials.csv", [row | {"profile": profile}])
+        text = page([Paper("TINY", "Nobody.", (item,), (experiment,))], tmp_path)
+        assert f"not done: {told}" in text or f"not done: 3 seeds take {told}" in text
+        assert ("tried with `--profile paper" in text) == (profile == "paper")
 
 
 def test_a_trial_of_a_sweep_attacks_once_with_each_defence(tmp_path: Path):

@@ -45,6 +45,50 @@ def lowers(defence: str, value: str = "", than_random: bool = True) -> Judge:
     return judge
 
 
+def every_attack(defence: str) -> Judge:
+    """A policy takes decibels from each attack that does not know it (table 2)."""
+
+    def judge(rows: Sequence[Row]) -> Finding:
+        names = sorted({str(row["attack"]) for row in rows} - {READER})
+        taken = {
+            name: over(
+                differences(
+                    column(rows, TRAINED, "none", "", name),
+                    column(rows, TRAINED, defence, "", name),
+                )
+            )
+            for name in names
+        }
+        told = "; ".join(f"{name} loses {one.said(1, ' dB')}" for name, one in taken.items())
+        answers = [above(one) for one in taken.values()]
+        return ruled(answers, told, "blind, scored against the transformed image")
+
+    return judge
+
+
+def better_than(defence: str, others: Sequence[str]) -> Judge:
+    """A policy leaves fewer decibels and more accuracy than each value of the others (table 3)."""
+
+    def judge(rows: Sequence[Row]) -> Finding:
+        own, learned = column(rows, TRAINED, defence, ""), column(rows, "accuracy", defence, "")
+        answers, told = [], []
+        for other in others:
+            for value in dict.fromkeys(row["value"] for row in rows if row["defence"] == other):
+                seen, kept = (
+                    by_seed(rows, name, defence=other, value=value, attack=BLIND)
+                    for name in (TRAINED, "accuracy")
+                )
+                more, gain = over(differences(seen, own)), over(differences(learned, kept))
+                answers += [above(more), above(gain)]
+                told.append(
+                    f"{other} {value}: leaves {more.said(1, ' dB')} more, accuracy of the policy "
+                    f"{gain.said(100, ' points')} better"
+                )
+        return ruled(answers, "; ".join(told), "blind, scored against the transformed image")
+
+    return judge
+
+
 def hides(defence: str, value: str = "") -> Judge:
     """A policy hides the client's own image from who knows the policy and allows for a move."""
 
