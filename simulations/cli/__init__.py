@@ -4,6 +4,7 @@ import inspect
 import logging
 import os
 import sys
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -40,7 +41,9 @@ def common(
     """Find out how much private data leaks from what a federation shares."""
 
 
+@cache
 def register() -> None:
+    """Add every command, once: what is added twice makes each later start slower."""
     from fedpriv.simulations.cli import (
         attack,
         audit,
@@ -84,6 +87,7 @@ def register() -> None:
     app.add_typer(verify_dp.app, name="verify-dp")
 
 
+@cache
 def command() -> Any:
     """The whole command, with what is said of every argument."""
     register()
