@@ -138,7 +138,11 @@ METRICS: Registry[Metric] = Registry(
             "SPN sect. 4.1",
         ),
         "mse": Entry(fixed(Metric(mse, "low", said="MSE")), "mean squared error", "ARS 5.1.3"),
-        "features": Entry(perceptual, "distance of deep features, pluggable network", "ARL eq. 4"),
+        "features": Entry(
+            perceptual,
+            "distance of deep features; of random filters unless a network is given",
+            "ARL eq. 4",
+        ),
         "categories": Entry(
             fixed(Metric(share_equal, "high", of="categories")),
             "share of a row's categories that are right",

@@ -9,6 +9,7 @@ from fedpriv.simulations.reproduce.papers import spn_codes
 from fedpriv.simulations.reproduce.papers.spn_judges import (
     alike,
     best,
+    by_region,
     cap_of,
     curves,
     hidden,
@@ -129,6 +130,26 @@ def test_curves_compare_accuracy_where_noise_exceeds_the_gradient(spn, verdict):
         rows += swept(name, 0.01, "accuracy", 0.8, m=1.0)  # little noise: does not count
     found = curves(8)(rows)
     assert found.verdict == verdict and f"spn {spn + 0.002:.1%}" in found.result
+
+
+@pytest.mark.parametrize(
+    ("green", "red", "verdict"),
+    [
+        (0.9, 0.2, "reproduced"),
+        (0.3, 0.2, "refuted"),  # something is seen behind strong noise
+        (0.9, 0.8, "refuted"),  # nothing is seen behind weak noise
+        (0.5, 0.2, "undecided"),
+    ],
+)
+def test_regions_compare_dlg_with_a_blind_guess(green, red, verdict):
+    blind = {"relative-error-blind": 0.502}
+    rows = swept("noise", 0.5, "relative-error", green, m=0.2, **blind)
+    rows += swept("noise", 1e-4, "relative-error", red, m=2.0, **blind)
+    rows += swept("noise", 0.01, "relative-error", 0.1, m=0.8, **blind)  # white: does not count
+    rows += swept("none", "", "relative-error", 0.9, m="inf", **blind)
+    rows += swept("noise", 0.5, "relative-error", 0.1, "noise-aware", m=0.2, knows="noise", **blind)
+    found = by_region(8)(rows)
+    assert found.verdict == verdict and "who knows the defence errs 0.10" in found.result
 
 
 @pytest.mark.parametrize(

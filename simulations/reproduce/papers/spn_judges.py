@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fedpriv.metrics.tradeoff import region
 from fedpriv.simulations.reproduce.experiment import Finding, Judge
 from fedpriv.simulations.reproduce.seeds import (
     BySeed,
@@ -145,6 +146,40 @@ def curves(batch: int) -> Judge:
             f"− none {lost.said(100, ' points')}; {levels(rows)}"
         )
         return ruled([above(gap) for gap in gaps.values()], result, "no attacker: this is accuracy")
+
+    return judge
+
+
+def by_region(batch: int) -> Judge:
+    """DLG errs more than a blind guess in the green region, less in the red one (SPN fig. 5)."""
+
+    def errors(rows: Sequence[Row], colour: str, column: str, blind: bool) -> BySeed:
+        own = [
+            row
+            for row in rows
+            if row["batch"] == batch
+            and row["defence"] != "none"
+            and region(float(row["m"])) == colour
+            and (row["attack"] == BLIND if blind else bool(row.get("knows")))
+        ]
+        return by_seed(own, column, lambda values: float(np.mean(values)))
+
+    def judge(rows: Sequence[Row]) -> Finding:
+        answers, told = [], []
+        for colour, hides in (("green", True), ("red", False)):
+            error, guess = (
+                errors(rows, colour, column, blind=True)
+                for column in ("relative-error", "relative-error-blind")
+            )
+            gap = over(differences(error, guess) if hides else differences(guess, error))
+            answers.append(above(gap))
+            told.append(
+                f"{colour}: DLG errs {over(error).mean:.2f}, a blind guess {over(guess).mean:.2f}, "
+                f"which is {gap.said(1, '', 2)} {'less' if hides else 'more'}"
+            )
+        if reader := errors(rows, "green", "relative-error", blind=False):
+            told.append(f"who knows the defence errs {over(reader).mean:.2f} in the green one")
+        return ruled(answers, "; ".join(told), "blind: DLG, as in the paper")
 
     return judge
 
