@@ -13,7 +13,7 @@ from fedpriv.simulations.cli.terminal import err, out
 
 def reproduce(
     what: Annotated[
-        str, typer.Argument(help="spn, ats, ars, ran, arl, all, or the name of one experiment.")
+        str, typer.Argument(help="spn, ats, ars, ran, arl, pareto, all, or one experiment.")
     ],
     profile: Annotated[
         str, typer.Option(help="small: hours on two cores. paper: the paper's own settings.")
@@ -88,13 +88,13 @@ def verdicts(what: str, profile: str, folder: Path) -> Table:
     """The rows of the page that the command was about."""
     from fedpriv.simulations.reproduce.catalogue import PAPERS, experiments_of
     from fedpriv.simulations.reproduce.experiment import concluded
-    from fedpriv.simulations.reproduce.page import rows_of
+    from fedpriv.simulations.reproduce.page import judged
 
     names = {one.name for one in experiments_of(what)}
     table = Table("paper", "where", "verdict", "result")
     for paper in PAPERS:
         for item in paper.items:
             if item.experiment in names:
-                found = concluded(item, rows_of(item.experiment, folder / "measured", profile))
+                found = concluded(item, judged(item, folder / "measured", profile))
                 table.add_row(paper.name, item.where, found.verdict, found.result)
     return table

@@ -1,11 +1,18 @@
-"""PAPERS: the five papers, one file each."""
+"""PAPERS: the five papers and a question of our own, one file each."""
 
 from fedpriv.errors import BadOption
 from fedpriv.scenario.binding import nearest
 from fedpriv.simulations.reproduce.experiment import Experiment, Paper
-from fedpriv.simulations.reproduce.papers import arl, ars, ats, ran, spn
+from fedpriv.simulations.reproduce.papers import arl, ars, ats, ran, sharing, spn
 
-PAPERS: tuple[Paper, ...] = (spn.PAPER, ats.PAPER, ars.PAPER, ran.PAPER, arl.PAPER)
+PAPERS: tuple[Paper, ...] = (
+    spn.PAPER,
+    ats.PAPER,
+    ars.PAPER,
+    ran.PAPER,
+    arl.PAPER,
+    sharing.PAPER,
+)
 ALL = "all"
 
 

@@ -61,6 +61,7 @@ class Item:
     claim: str
     figures: str = ""  # the paper's
     experiment: str = ""  # the name of one
+    beside: str = ""  # another one, whose rows the judge is given too
     judge: Judge | None = None
     runs: tuple[str, ...] = ()  # the variants that the verdict rests on; without any, all rows
     why_not: str = ""  # the reason, where there is no experiment

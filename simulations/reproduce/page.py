@@ -27,7 +27,8 @@ row tests. A verdict is about the data and sizes that stand beside it; they are 
 paper's, and where they are others (digits for faces) the row says so. Intervals are 95 % over
 seeds (Student's t on values paired by seed); `n` are the samples that attacks are scored on. A
 *blind* attacker does not know the defence, an *informed* one does. The figures behind a row, with
-the blind guess and the majority class beside them, are in `docs/measured/`.
+the blind guess and the majority class beside them, are in `docs/measured/`. The last section is a
+question of ours: codes or updates?
 
 This page is made by `make manual` and by `fedpriv reproduce`, from the catalogue in
 `simulations/reproduce/papers` and the CSV files."""
@@ -66,10 +67,16 @@ def counted(papers: Sequence[Paper], tables: Path) -> str:
 
 def measured(item: Item, tables: Path) -> list[tuple[str, list[Row]]]:
     """The rows of the small profile, and those of the paper's where it was run."""
-    found = [(USUAL, rows_of(item.experiment, tables))]
-    if large := rows_of(item.experiment, tables, "paper"):
+    found = [(USUAL, judged(item, tables))]
+    if large := judged(item, tables, "paper"):
         found.append(("paper", large))
     return found
+
+
+def judged(item: Item, tables: Path, profile: str = USUAL) -> list[Row]:
+    """What an item's judge is given; none without its own experiment, or the one beside it."""
+    parts = [rows_of(name, tables, profile) for name in (item.experiment, item.beside) if name]
+    return [row for rows in parts for row in rows] if all(parts) else []
 
 
 def rows_of(experiment: str, tables: Path, profile: str = USUAL) -> list[Row]:
