@@ -21,7 +21,7 @@ RUN pip install --no-cache-dir --no-compile --require-hashes --no-deps --require
          pip install --no-cache-dir --no-compile --no-deps --index-url "${TORCH_INDEX}" --requirement requirements-torch.txt; fi \
     && find / -xdev -type d -name tests -path '*-packages/*' -prune -exec rm -rf {} +
 
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml setup.py README.md LICENSE ./
 COPY fedpriv fedpriv
 COPY clients clients
 COPY strategies strategies

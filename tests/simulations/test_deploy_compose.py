@@ -1,7 +1,11 @@
 """docker-compose.yml as local processes: the same words with other folders and ports."""
 
 import re
+import shutil
 import socket
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -98,6 +102,32 @@ def test_every_service_has_limits_and_those_that_work_have_more():
 def test_the_image_begins_with_a_digest():
     first = (FILE.parent / "Dockerfile").read_text()
     assert re.search(r"^ARG BASE=python:\S+@sha256:[0-9a-f]{64}$", first, re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_the_package_is_built_of_what_the_image_copies(tmp_path):
+    """`setup.py` says which folders belong to it; without that file nothing can be installed."""
+    root, admitted = FILE.parent, (FILE.parent / ".dockerignore").read_text().split()
+    for line in re.findall(r"^COPY (.*) \S+$", (root / "Dockerfile").read_text(), re.MULTILINE):
+        for name in line.split():
+            if name.startswith("requirements") or "$" in name:
+                continue
+            assert f"!{name}" in admitted
+            if (root / name).is_dir():
+                shutil.copytree(root / name, tmp_path / name)
+            else:
+                shutil.copy(root / name, tmp_path / name)
+    build = "from setuptools.build_meta import build_wheel; build_wheel('out')"
+    done = subprocess.run(
+        [sys.executable, "-c", build], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    (wheel,) = (tmp_path / "out").glob("*.whl")
+    inside = set(zipfile.ZipFile(wheel).namelist())
+    for part in ("fedpriv", "clients", "strategies", "attacks", "simulations"):
+        below = "" if part == "fedpriv" else "fedpriv/"
+        own = {f"{below}{file.relative_to(root)}" for file in (root / part).rglob("*.py")}
+        assert own and own <= inside
 
 
 def test_every_folder_that_is_mounted_belongs_to_the_user_of_the_image():
