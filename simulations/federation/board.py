@@ -34,14 +34,17 @@ class Notes:
 
 
 class Board:
-    """The board of a command: an actor on its own machine, which no dead node takes away."""
+    """The board of a command: an actor on its own machine, which no dead node takes away.
+
+    The place is a must: an actor that needs no CPU is put on any node where it is only a wish.
+    """
 
     def __init__(self) -> None:
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         here: Any = NodeAffinitySchedulingStrategy(
-            ray.get_runtime_context().get_node_id(), soft=True
+            ray.get_runtime_context().get_node_id(), soft=False
         )
         self.notes: Any = ray.remote(num_cpus=0, scheduling_strategy=here)(Notes).remote()
         self._asked: Any = None
@@ -58,7 +61,9 @@ class Board:
         ready, _ = ray.wait([self._asked], timeout=0)
         if ready:
             check_alive()
-            self._parts, self._asked = ray.get(ready[0]), None
+            self._asked = None
+            with suppress(ray.exceptions.RayError):  # what is known of the others still holds
+                self._parts = ray.get(ready[0])
         return sum(self._parts.get(task, 0.0) for task in tasks)
 
 

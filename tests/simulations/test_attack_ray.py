@@ -123,11 +123,12 @@ folder = RunFolder(run)
 attacks = [Attack(name="adam+cosine", options={"steps": steps}) for steps in (800, 801, 802, 803)]
 with spread_over(cluster.address) as spread:
     import ray
-    busy = set()
+    here = ray.get_runtime_context().get_node_id()
+    whose = lambda board: __import__("ray").get_runtime_context().get_node_id()
+    assert ray.get(spread.board.notes.__ray_call__.remote(whose)) == here
 
 
     def watch():
-        from ray.util.state import list_tasks
         while dies and "died" not in lines:
             time.sleep(0.5)
             parts = ray.get(spread.board.notes.read.remote())
