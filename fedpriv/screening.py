@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
-from flwr.app import Array, ArrayRecord, Message, MetricRecord
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
 
-from fedpriv.wire import ARRAYS, EXAMPLES, METRICS, decoded
+from fedpriv.wire import ARRAYS, EXAMPLES, METRICS, decoded, records_in
 
 WORDS = 300  # characters of somebody else's text that we repeat
 RECORDS = 4  # records of a reply
@@ -45,17 +45,17 @@ def why_unusable(reply: Message, sent: Mapping[str, torch.Tensor] | None) -> str
     why = why_not_an_answer(reply)
     if why is not None:
         return why
-    figures = reply.content.metric_records[METRICS]
+    figures = records_in(reply.content, MetricRecord)[METRICS]
     examples = figures.get(EXAMPLES)
     if not is_number(examples) or not 0 < examples <= LARGEST_COUNT:  # type: ignore[operator]
         return f"'{EXAMPLES}' must be a positive number, got {said(repr(examples), 60)}"
     if sent is None:
         return None
-    records = list(reply.content.array_records)
-    if records != [ARRAYS]:
+    arrays = records_in(reply.content, ArrayRecord)
+    if (records := list(arrays)) != [ARRAYS]:
         names = [said(name, 40) for name in records[:3]]
         return f"it carries {len(records)} array records {names} instead of one, '{ARRAYS}'"
-    return why_misfit(reply.content.array_records[ARRAYS], sent)
+    return why_misfit(arrays[ARRAYS], sent)
 
 
 def why_not_an_answer(reply: Message) -> str | None:
@@ -66,13 +66,13 @@ def why_not_an_answer(reply: Message) -> str | None:
         return "it is empty"
     if len(reply.content) > RECORDS:
         return f"it carries {len(reply.content)} records, at most {RECORDS} are read"
-    if len(reply.content.config_records):
-        return f"it carries {len(reply.content.config_records)} config records, none was asked for"
-    records = list(reply.content.metric_records)
-    if records != [METRICS]:
+    if configs := records_in(reply.content, ConfigRecord):
+        return f"it carries {len(configs)} config records, none was asked for"
+    metrics = records_in(reply.content, MetricRecord)
+    if (records := list(metrics)) != [METRICS]:
         names = [said(name, 40) for name in records[:3]]
         return f"it carries {len(records)} metric records {names} instead of one, '{METRICS}'"
-    return why_odd_figures(reply.content.metric_records[METRICS])
+    return why_odd_figures(metrics[METRICS])
 
 
 def why_odd_figures(figures: MetricRecord) -> str | None:
@@ -128,8 +128,11 @@ def why_odd_array(
         return f"has shape {said(values.shape, 60)} instead of {shape}"
     if values.dtype != dtype:
         return f"is {values.dtype} instead of {dtype}"
-    if dtype.kind == "f" and not np.isfinite(values).all():
+    if dtype.kind != "f" or not values.size:
+        return None
+    # Of a NaN among them both are NaN, and no comparison with it holds.
+    if -largest <= values.min() and values.max() <= largest:
+        return None
+    if not np.isfinite(values).all():
         return "has NaN or infinity"
-    if dtype.kind == "f" and values.size and np.abs(values).max() > largest:
-        return f"has a value beyond {largest:g}"
-    return None
+    return f"has a value beyond {largest:g}"

@@ -5,7 +5,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -24,13 +24,16 @@ COLUMNS, POOL = "train.columns", "train.pool"
 MEMORY = "fedpriv."  # prefix of our records in a client's context.state
 MOST_ROUNDS = 1_000_000  # of one run
 LONGEST_HEADER = 1024  # bytes of an .npy header; 32 dimensions fit
+Kind = TypeVar("Kind", ArrayRecord, ConfigRecord, MetricRecord)
 REFUSED = 451  # the code of an error reply: the client will not or cannot follow the message
 
 
 def record_of(state: Mapping[str, torch.Tensor]) -> ArrayRecord:
     """A state as Flower's arrays."""
     found = {name: _encoded(value) for name, value in state.items()}
-    return ArrayRecord(found, keep_input=False)  # nobody else has them, so that none is copied
+    record = ArrayRecord()
+    vars(record)["_data"].update(found)  # `record[name] = array` takes longer than its array
+    return record
 
 
 def state_in(record: ArrayRecord) -> State:
@@ -46,12 +49,21 @@ def views_in(record: ArrayRecord) -> State:
 
 
 def _encoded(value: torch.Tensor) -> Array:
-    """What `Array(ndarray)` gives, without writing the same .npy header anew each time."""
+    """What `Array(ndarray)` gives, without writing the same .npy header anew each time.
+
+    Nor are its parts looked through again: for a small model that takes as long as all the rest.
+    """
     array = value.detach().cpu().contiguous().numpy()
     head = _head(array.dtype.str, array.shape)
     # Joined, the numbers are copied once.
     data = b"".join((head, array.reshape(-1).data.cast("B"))) if array.size else head
-    return Array(str(array.dtype), array.shape, "numpy.ndarray", data)
+    found = Array.__new__(Array)
+    name = _name(array.dtype)
+    vars(found).update(dtype=name, shape=array.shape, stype="numpy.ndarray", data=data)
+    return found
+
+
+_name = lru_cache(maxsize=64)(str)  # of a type of numbers; numpy puts it together anew each time
 
 
 @lru_cache(maxsize=4096)
@@ -99,6 +111,14 @@ def _header(head: bytes) -> tuple[np.dtype, tuple[int, ...], bool]:
     return dtype, shape, fortran
 
 
+def records_in(content: RecordDict, kind: type[Kind]) -> dict[str, Kind]:
+    """A message's records of one kind by name, as `content.array_records` and its like have them.
+
+    Those build a dictionary that checks each record three times over, whenever one is asked for.
+    """
+    return {name: record for name, record in content.items() if isinstance(record, kind)}
+
+
 def content(state: Mapping[str, torch.Tensor] | None, **records: Any) -> RecordDict:
     """A message's content: the arrays if any, and other records by key."""
     parts = {} if state is None else {ARRAYS: record_of(state)}
@@ -107,7 +127,7 @@ def content(state: Mapping[str, torch.Tensor] | None, **records: Any) -> RecordD
 
 def received(message: Message) -> State:
     """The state in a message's arrays."""
-    return state_in(message.content.array_records[ARRAYS])
+    return state_in(records_in(message.content, ArrayRecord)[ARRAYS])
 
 
 def round_in(message: Message) -> int | None:
@@ -116,7 +136,8 @@ def round_in(message: Message) -> int | None:
     Refused for a round that is not a whole number: budgets are kept by round, and a client that
     went on without one would spend what nobody counts.
     """
-    config = message.content.config_records.get(CONFIG) if message.has_content() else None
+    records = records_in(message.content, ConfigRecord) if message.has_content() else {}
+    config = records.get(CONFIG)
     value = None if config is None else config.get(ROUND)
     if value is not None and (type(value) is not int or not 1 <= value <= MOST_ROUNDS):
         raise Refused(

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flwr.app import Message
+from flwr.app import Message, MetricRecord
 
 from fedpriv.screening import said
-from fedpriv.wire import METRICS
+from fedpriv.wire import METRICS, records_in
 
 Name = Callable[[int], int | str]  # what to call a node
 Why = Callable[[Message], str | None]  # what is wrong with a reply, in words
@@ -75,7 +75,7 @@ def evened(replies: Sequence[Message], tell: Callable[[int, str], None]) -> Sequ
 
     `tell` is told of a node whose metrics differ from those of most others.
     """
-    names = [set(reply.content.metric_records[METRICS]) for reply in replies]
+    names = [set(records_in(reply.content, MetricRecord)[METRICS]) for reply in replies]
     common = set.intersection(*names) if names else set()
     seen = Counter(name for each in names for name in each)
     usual = {name for name, times in seen.items() if 2 * times > len(replies)}
@@ -84,5 +84,5 @@ def evened(replies: Sequence[Message], tell: Callable[[int, str], None]) -> Sequ
         if odd:
             tell(reply.metadata.src_node_id, f"others have other metrics: {odd[:3]} are not read")
         for name in own - common:
-            del reply.content.metric_records[METRICS][name]
+            del records_in(reply.content, MetricRecord)[METRICS][name]
     return replies

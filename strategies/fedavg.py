@@ -16,7 +16,7 @@ from fedpriv.errors import BadOption
 from fedpriv.rng import generator
 from fedpriv.state import State
 from fedpriv.strategies.roster import Roster
-from fedpriv.wire import EXAMPLES, ROUND, record_of, views_in
+from fedpriv.wire import EXAMPLES, ROUND, record_of, records_in, views_in
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +109,7 @@ class FedAvg(flower.FedAvg):
         if not contents:
             return None, None
         weights = self.weights(replies)
-        states = [views_in(next(iter(c.array_records.values()))) for c in contents]
+        states = [views_in(next(iter(records_in(c, ArrayRecord).values()))) for c in contents]
         metrics = self.train_metrics_aggr_fn(contents, self.weighted_by_key)
         return record_of(weighted_mean(states, weights)), metrics
 
@@ -120,7 +120,7 @@ class FedAvg(flower.FedAvg):
         client does, all count the same, or those who keep theirs private would not count at all.
         """
         counts = [
-            float(next(iter(reply.content.metric_records.values()))[EXAMPLES])  # type: ignore[arg-type]
+            float(next(iter(records_in(reply.content, MetricRecord).values()))[EXAMPLES])  # type: ignore[arg-type]
             for reply in replies
         ]
         hidden = [

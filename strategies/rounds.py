@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType
+from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
@@ -22,7 +22,7 @@ from fedpriv.screening import DELTA, EPSILON, is_number, why_unusable
 from fedpriv.state import State
 from fedpriv.strategies.exchange import evened, sorted_out
 from fedpriv.strategies.roster import Roster
-from fedpriv.wire import ALONE, EXAMPLES, METRICS, metrics_of, record_of, state_in
+from fedpriv.wire import ALONE, EXAMPLES, METRICS, metrics_of, record_of, records_in, state_in
 
 log = logging.getLogger(__name__)
 Record = dict[str, Any]
@@ -193,7 +193,7 @@ class Federated:
     def lighten(self, reply: Message) -> None:
         """Let a client count for no more samples than it has."""
         node = reply.metadata.src_node_id
-        figures, most = reply.content.metric_records[METRICS], self.roster.most(node)
+        figures, most = records_in(reply.content, MetricRecord)[METRICS], self.roster.most(node)
         count = float(figures[EXAMPLES])  # type: ignore[arg-type]
         if most is not None and count > max(most, 1.0):
             self.roster.tell(
@@ -247,14 +247,14 @@ def array_bytes(message: Message) -> int:
     """What a message's arrays weigh."""
     if not message.has_content():
         return 0
-    records: Iterable[ArrayRecord] = message.content.array_records.values()
+    records = records_in(message.content, ArrayRecord).values()
     return sum(len(array.data) for record in records for array in record.values())
 
 
 def claims_in(messages: list[Message], replies: Iterable[Message]) -> set[str]:
     """The keys of a record that repeat what clients say of themselves, which nobody can check."""
     kind = messages[0].metadata.message_type
-    names = {key for reply in replies for key in reply.content.metric_records[METRICS]}
+    names = {key for reply in replies for key in records_in(reply.content, MetricRecord)[METRICS]}
     if kind == ALONE:
         return {f"train-{key}" for key in names} | {"accuracy", "loss"}
     return {f"train-{key}" for key in (names if kind == MessageType.TRAIN else names & {EPSILON})}
@@ -262,5 +262,5 @@ def claims_in(messages: list[Message], replies: Iterable[Message]) -> set[str]:
 
 def epsilon_in(reply: Message) -> float | None:
     """The privacy a client says it has spent."""
-    value = reply.content.metric_records[METRICS].get(EPSILON)
+    value = records_in(reply.content, MetricRecord)[METRICS].get(EPSILON)
     return float(value) if is_number(value) else None  # type: ignore[arg-type]

@@ -3,10 +3,11 @@
 import math
 from collections.abc import Callable
 
-from flwr.app import Context, Message
+from flwr.app import ConfigRecord, Context, Message
 from flwr.clientapp.mod import adaptiveclipping_mod
 
 from fedpriv.errors import Refused
+from fedpriv.wire import records_in
 
 NORM = "clipping_norm"  # the key in Flower's configuration records
 
@@ -15,8 +16,8 @@ def clipped_as_asked(
     message: Message, context: Context, call_next: Callable[[Message, Context], Message]
 ) -> Message:
     """Clip with Flower's mod if the message names a norm; it also reports whether it clipped."""
-    records = message.content.config_records.values() if message.has_content() else ()
-    norms = [record[NORM] for record in records if NORM in record]
+    records = records_in(message.content, ConfigRecord) if message.has_content() else {}
+    norms = [record[NORM] for record in records.values() if NORM in record]
     if not norms:
         return call_next(message, context)
     for norm in norms:

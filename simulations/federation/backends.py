@@ -15,6 +15,7 @@ from fedpriv.scenario import Scenario
 from fedpriv.scenario.built import model_of, training_samples
 from fedpriv.simulations.federation.ray_start import start_seconds
 from fedpriv.strategies.catalogue import row_of
+from fedpriv.wire import records_in
 
 TRIES = 4  # measured steps at least; the first one pays for allocations
 PATIENCE = 0.1  # seconds in which more steps are tried: on a busy machine most of them are slow
@@ -45,7 +46,7 @@ class InlineBackend(Backend):
         """A client gets records of its own: a strategy may send one record to all of them."""
         assert self.app is not None
         content = RecordDict(dict(message.content))  # copy.copy would share its entries
-        for key, record in message.content.config_records.items():
+        for key, record in records_in(message.content, ConfigRecord).items():
             values = {k: [*v] if isinstance(v, list) else v for k, v in record.items()}
             content[key] = ConfigRecord(values, keep_input=False)
         own = Message(content, metadata=message.metadata)  # type: ignore[call-overload]

@@ -7,6 +7,7 @@ from flwr.app import Array, ArrayRecord, Error, Message, MetricRecord, RecordDic
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedpriv.flower import recorddict_to_proto
 from fedpriv.rng import generator, seed_of
 from fedpriv.screening import why_unusable
 from fedpriv.state import apply, difference, digest, norm
@@ -29,7 +30,14 @@ def test_a_state_survives_the_wire():
 
 
 def test_arrays_are_those_flower_makes():
+    """They are made past Flower's own constructors, which take longer than the arrays."""
     ours, flowers = record_of(SENT), ArrayRecord(SENT)
+    assert ours == flowers and ours.object_id == flowers.object_id
+    assert recorddict_to_proto(RecordDict({"a": ours})) == recorddict_to_proto(
+        RecordDict({"a": flowers})
+    )
+    assert vars(ours).keys() == vars(flowers).keys()
+    assert ours["w"].is_dirty == flowers["w"].is_dirty
     assert ours.keys() == flowers.keys()
     for name in ours:
         assert ours[name].data == flowers[name].data
@@ -52,6 +60,13 @@ def broken(**changes):
     return record_of({**SENT, **changes})
 
 
+def with_one(value):
+    """All as sent, and one odd value in the middle."""
+    w = SENT["w"].clone()
+    w[0, 1] = value
+    return w
+
+
 def pickled():
     buffer = io.BytesIO()
     np.save(buffer, np.array([object()]), allow_pickle=True)
@@ -68,6 +83,9 @@ def pickled():
     [
         (reply(broken(w=torch.full((2, 3), torch.nan))), "'w' has NaN"),
         (reply(broken(w=torch.full((2, 3), torch.inf))), "'w' has NaN or infinity"),
+        (reply(broken(w=with_one(-torch.inf))), "'w' has NaN or infinity"),
+        (reply(broken(w=with_one(torch.nan))), "'w' has NaN or infinity"),
+        (reply(broken(w=with_one(-2e30))), "'w' has a value beyond 1e+30"),
         (reply(broken(w=torch.zeros(3, 2))), "shape (3, 2) instead of (2, 3)"),
         (reply(broken(w=torch.zeros(2, 3).double())), "float64 instead of float32"),
         (reply(broken(w=torch.zeros(500, 500))), "bytes where 24 were expected"),
