@@ -9,6 +9,8 @@ divided by the number of workers.
 
     python benchmarks/simulation.py [--clients 10 100] [--megabytes 0.2 10] [--rounds 5]
     python benchmarks/simulation.py --many 5000
+
+apple's pfl does the same work in an environment of its own; `_pfl.py` says how.
 """
 
 import argparse
@@ -156,7 +158,34 @@ def stock_flower(scenario: Scenario, out: Path) -> list[float]:
     return [after - before for before, after in itertools.pairwise(times)]
 
 
-WAYS = {"ray": ours, "stock flower": stock_flower, "many": ours}
+def pfl(scenario: Scenario, out: Path) -> list[float]:
+    """CPU seconds of each round of apple's pfl, on the same samples of the same clients."""
+    import numpy as np
+
+    from fedpriv.scenario.built import model_of, shares_of, test_samples, training_samples
+
+    x, y = training_samples(scenario)
+    x_test, y_test = test_samples(scenario)
+    training, clients = scenario.training, scenario.federation.clients
+    kept = {"x-test": x_test, "y-test": y_test}
+    for number, share in enumerate(shares_of(scenario, clients)):
+        kept |= {f"x{number}": x[share], f"y{number}": y[share]}
+    np.savez(
+        out.with_suffix(".npz"),
+        clients=clients, batch=training.batch_size, lr=training.lr, momentum=training.momentum,
+        parameters=sum(value.numel() for value in model_of(scenario).parameters()),
+        **{name: value.numpy() for name, value in kept.items()},
+    )  # fmt: skip
+    (hidden,) = scenario.model.options.get("hidden", [0])
+    command = [os.environ[PFL], "-P", str(Path(__file__).with_name("_pfl.py"))]
+    numbers = map(str, (out.with_suffix(".npz"), hidden, scenario.federation.rounds))
+    done = subprocess.run([*command, *numbers], capture_output=True, text=True, check=True)
+    found: list[float] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
+PFL = "FEDPRIV_BENCHMARK_PFL"  # the Python that has it
+WAYS = {"ray": ours, "stock flower": stock_flower, "many": ours, "pfl": pfl}
 
 
 def measure(way: str, clients: int, rounds: int, megabytes: float) -> dict[str, list[float]]:
@@ -190,6 +219,7 @@ def main() -> None:
     parser.add_argument("--megabytes", type=float, nargs="+", default=list(MODELS))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--ways", nargs="+", default=["turns", "ray", "stock flower"])
+    parser.add_argument("--pfl", help="a Python that has apple's pfl; adds the way `pfl`")
     parser.add_argument("--many", type=int, help="so many clients inline for three rounds, alone")
     parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -197,6 +227,9 @@ def main() -> None:
         way, clients, rounds, megabytes = asked.one
         print(json.dumps(measure(way, int(clients), int(rounds), float(megabytes))))
         return
+    if asked.pfl:
+        os.environ[PFL] = asked.pfl
+        asked.ways = list(dict.fromkeys([*asked.ways, "pfl"]))
     out = csv.writer(sys.stdout)
     out.writerow(["megabytes", "clients", "way", "first round", "later round", "of loop", "GiB"])
     cells = itertools.product(asked.megabytes, asked.clients, asked.ways)

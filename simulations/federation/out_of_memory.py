@@ -14,7 +14,7 @@ from flwr.app import Context, Error, Message
 from flwr.clientapp import ClientApp
 
 log = logging.getLogger(__name__)
-RAN_OUT = 451  # the code of an error reply: the client ran out of memory
+RAN_OUT = 454  # the code of an error reply: the client ran out of memory; wire.REFUSED is another
 App = Callable[[Message, Context], Message]
 
 

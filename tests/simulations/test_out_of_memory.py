@@ -21,7 +21,7 @@ from fedpriv.simulations.federation.grid import SimulationGrid
 from fedpriv.simulations.federation.out_of_memory import answering, out_of_memory, ran_out
 from fedpriv.simulations.federation.progress import PlainLines
 from fedpriv.simulations.federation.run import simulate
-from fedpriv.wire import record_of
+from fedpriv.wire import record_of, refusal
 
 
 class OneGPU(Backend):
@@ -73,6 +73,28 @@ def messages_of(scenario, grid):
     config = ConfigRecord({"server-round": 1})
     content = RecordDict({"arrays": record_of(first_state(scenario)), "config": config})
     return [Message(content, node, "train") for node in grid.get_node_ids()]
+
+
+class Refusing(Backend):
+    """Two workers whose clients refuse."""
+
+    num_workers = 2
+
+    def __init__(self):
+        self.asked = []
+
+    def build(self, app_fn=None):
+        pass
+
+    def is_worker_idle(self):
+        return True
+
+    def terminate(self):
+        pass
+
+    def process_message(self, message, context):
+        self.asked.append(message.metadata.dst_node_id)
+        return refusal(message, "not with me"), context
 
 
 @pytest.fixture
@@ -171,3 +193,13 @@ def test_actors_that_do_not_start_are_named(monkeypatch, caplog):
     backend.wait()
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 1 and said[0].startswith("3 of 3 Ray workers have not started")
+
+
+def test_a_client_that_refuses_has_not_run_out_of_memory(two, caplog):
+    backend = Refusing()
+    grid = SimulationGrid(backend, contexts_of(two, {"scenario": two.text()}))
+    replies = grid.send_and_receive(messages_of(two, grid))
+    grid.close()
+    assert not any(map(ran_out, replies)) and len(replies) == 2
+    assert sorted(backend.asked) == sorted(grid.get_node_ids())
+    assert "memory" not in caplog.text
