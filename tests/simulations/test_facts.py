@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,7 +12,10 @@ from typer.testing import CliRunner
 import fedpriv.simulations.cli as cli
 from fedpriv.engine.gradients import gradient_of
 from fedpriv.errors import BadOption
+from fedpriv.evidence.claims import load_claim
 from fedpriv.evidence.observation import Observation
+from fedpriv.metrics.images import psnr
+from fedpriv.runfolder import RunFolder
 from fedpriv.simulations.judging.planting import controlled
 from fedpriv.simulations.judging.recordings import built_model
 from fedpriv.simulations.judging.telling import facts_of_all, updates_in
@@ -38,9 +42,13 @@ def network():
     return parts["Net"]()
 
 
+def picture():
+    return torch.rand(1, 1, 28, 28, generator=torch.Generator().manual_seed(1))
+
+
 def observed(unknown=()):
     net = network()
-    gradient = gradient_of(net, torch.rand(1, 1, 28, 28), torch.tensor([3]))
+    gradient = gradient_of(net, picture(), torch.tensor([3]))
     facts = {"classes": 10, "input_shape": (1, 28, 28), "lr": 0.1, "unknown": tuple(unknown)}
     return Observation.of_gradient(net.state_dict(), gradient, **facts)
 
@@ -69,6 +77,40 @@ def test_a_model_of_the_folder_that_the_command_is_started_in_is_found(tmp_path,
     )
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["verdicts"] == {"0-0": "an attack can work here"}
+
+
+def test_arrays_without_names_are_attacked_with_the_model_of_the_app_s_own_package(
+    tmp_path, monkeypatch
+):
+    seen = observed()
+    lists = {
+        side: {str(i): value for i, value in enumerate(getattr(seen, side).values())}
+        for side in ("sent", "received")
+    }
+    replace(seen, **lists).save(tmp_path / "obs")
+    package = tmp_path / "my_app"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "task.py").write_text(TASK)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [p for p in sys.path if p not in ("", str(tmp_path))])
+    words = ["obs", "--model", "my_app.task:Net"]
+    try:
+        asked = CliRunner().invoke(cli.app, ["preflight", *words, "--json"])
+        attacked = CliRunner().invoke(
+            cli.app, ["attack", *words, "--attack", "idlg", "--option", "steps=60"]
+        )
+    finally:
+        for name in ("my_app", "my_app.task"):
+            sys.modules.pop(name, None)
+    assert asked.exit_code == 0, asked.output
+    assert json.loads(asked.stdout)["verdicts"] == {"0-0": "an attack can work here"}
+    assert attacked.exit_code == 0, attacked.output
+    found = load_claim(RunFolder(tmp_path).claim_file("idlg", "0-0"))
+    assert found.labels.tolist() == [[3]]
+    looked_at = slice(0, 27)  # of rows and columns: the model's windows end there
+    guess, real = (x[..., looked_at, looked_at] for x in (found.pixels[0], picture()))
+    assert psnr(guess, real).item() > 30
 
 
 def test_a_model_can_be_named_as_in_the_catalogue():
