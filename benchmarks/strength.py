@@ -51,7 +51,7 @@ SETTINGS = {
     "dlnet-4": ("dlnet", 4, 1, 4),
     "lenet-1": ("lenet", 1, 1, 8),
     "lenet-4": ("lenet", 4, 1, 4),
-    "resnet20-1": ("resnet20", 1, 1, 4),
+    "resnet20-1": ("resnet20", 1, 1, 8),
     "lenet-4x4": ("lenet", 4, 4, 4),
 }
 ROWS = (

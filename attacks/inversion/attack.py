@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ from torch import Tensor
 from fedpriv.attacks.inversion.initialisers import Initialiser, box, gaussian
 from fedpriv.attacks.inversion.labels import LabelGuess, joint
 from fedpriv.attacks.inversion.matching import Matching, by_gradient
-from fedpriv.attacks.inversion.optimizers import MakeOptimizer, Setting
+from fedpriv.attacks.inversion.optimizers import Evaluate, MakeOptimizer, Setting
 from fedpriv.attacks.inversion.priors import Prior, flat, with_slope
 from fedpriv.attacks.inversion.translation import enlarged, moved, shrunk
 from fedpriv.device import halving
@@ -25,7 +25,7 @@ from fedpriv.metrics.matching import assignment
 from fedpriv.progress import Progress, Told, go_on
 
 Seen = Observation | Sequence[Observation] | Victims
-_LOOK = 10  # steps between looks at who is finished
+LOOK = 10  # steps between looks at who is finished
 
 
 def identity(x: Tensor) -> Tensor:
@@ -107,36 +107,42 @@ class GradientInversion:
         pairs = [(v, r) for v in range(len(victims)) for r in range(self.restarts)]
         size = fit // self.restarts * self.restarts or fit
 
-        def searched(rows: range) -> "_Search | None":
+        def searched(rows: range) -> "Search | None":
             if told.stopped:
                 return None
             chunk = pairs[rows.start : rows.stop]
-            search = _Search(self, victims.rows([v for v, _ in chunk]), [r for _, r in chunk])
+            search = Search(self, victims.rows([v for v, _ in chunk]), [r for _, r in chunk])
             search.run(told.within(rows.start / len(pairs), rows.stop / len(pairs)))
             return search
 
         searches = [one for one in halving(len(pairs), size, searched) if one is not None]
-        x, y, losses = (
-            torch.cat([getattr(search, what) for search in searches])
-            for what in ("best_x", "best_y", "best")
-        )
-        rows = [v for v, _ in pairs[: len(losses)]]
-        chosen = [_smallest(losses, rows, v) for v in dict.fromkeys(rows)]
-        labels = y.argmax(-1) if y.is_floating_point() else y
-        return Reconstruction(
-            x=_agreed(x, rows, chosen) if self.consensus else x[chosen],
-            labels=labels[chosen],
-            loss=losses[chosen],
-            seconds=time.perf_counter() - started,
-            partial=told.stopped,
-            names=tuple(victims.names[rows[row]] for row in chosen),
-            mean=victims.facts.mean,
-            std=victims.facts.std,
-            extra={
-                "evaluations": sum(search.evaluations for search in searches),
-                "steps": max(search.taken for search in searches),
-            },
-        )
+        claim = claimed(searches, victims, [v for v, _ in pairs], self.consensus)
+        return replace(claim, seconds=time.perf_counter() - started, partial=told.stopped)
+
+
+def claimed(
+    searches: "Sequence[Search]", victims: Victims, rows: Sequence[int], consensus: bool = False
+) -> Reconstruction:
+    """The best of what the searches found; `rows` are the victims of theirs, row by row."""
+    x, y, losses = (
+        torch.cat([getattr(search, what) for search in searches])
+        for what in ("best_x", "best_y", "best")
+    )
+    rows = list(rows[: len(losses)])
+    chosen = [_smallest(losses, rows, v) for v in dict.fromkeys(rows)]
+    labels = y.argmax(-1) if y.is_floating_point() else y
+    return Reconstruction(
+        x=_agreed(x, rows, chosen) if consensus else x[chosen],
+        labels=labels[chosen],
+        loss=losses[chosen],
+        names=tuple(victims.names[rows[row]] for row in chosen),
+        mean=victims.facts.mean,
+        std=victims.facts.std,
+        extra={
+            "evaluations": sum(search.evaluations for search in searches),
+            "steps": max(search.taken for search in searches),
+        },
+    )
 
 
 def _smallest(losses: Tensor, rows: list[int], victim: int) -> int:
@@ -160,7 +166,7 @@ def _agreed(x: Tensor, rows: list[int], chosen: list[int]) -> Tensor:
     )
 
 
-class _Search:
+class Search:
     """One chunk of rows on its way. It can end at any time: the best point of each row is kept."""
 
     def __init__(
@@ -193,20 +199,32 @@ class _Search:
 
     def run(self, progress: Progress) -> None:
         for step in range(self.attack.steps):
-            if step and step == self.stages[0]:
-                self.free[0] = self._whole(self.free[0])
-                self.optimizer = self.attack.optimizer(Setting(self.stages[1], self.bounds))
-            before = [value.clone() for value in self.free]
-            losses = self.optimizer.step(self.free, self.evaluate)
-            self._keep(losses, before)
-            self.taken = step + 1
-            if step % _LOOK == 0:
+            self.reach(step)
+            self.advance(self.evaluate)
+            if step % LOOK == 0:
                 if not progress(step / self.attack.steps, self.best.median().item()):
                     return
                 self._drop_finished()
                 if not len(self.active):
                     return
-        losses, _ = self.evaluate(self.free, None)
+        self.look(self.evaluate)
+
+    def reach(self, step: int) -> None:
+        """Go over to all pixels if this is the step for it."""
+        if step and step == self.stages[0]:
+            self.free[0] = self._whole(self.free[0])
+            self.optimizer = self.attack.optimizer(Setting(self.stages[1], self.bounds))
+
+    def advance(self, evaluate: Evaluate) -> None:
+        """One step of the optimiser."""
+        before = [value.clone() for value in self.free]
+        losses = self.optimizer.step(self.free, evaluate)
+        self._keep(losses, before)
+        self.taken += 1
+
+    def look(self, evaluate: Evaluate) -> None:
+        """Keep the point where a row is now if it is the best."""
+        losses, _ = evaluate(self.free, None)
         self._keep(losses, self.free)
 
     def evaluate(self, free: list[Tensor], rows: Tensor | None) -> tuple[Tensor, list[Tensor]]:
@@ -253,9 +271,18 @@ class _Search:
 
     def _fast(self, aimed: Aimed, x: Tensor) -> tuple[Tensor, list[Tensor]]:
         """As `evaluate`, without autograd but where the image is enlarged."""
+        x, whole = self.seen_from(x)
+        return self.with_prior(x, whole, *aimed(whole.detach(), self.labels))
+
+    def seen_from(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """x as an unknown, and all the pixels that it stands for."""
         x = x.detach().requires_grad_()
-        whole = self._whole(x)
-        losses, slope = aimed(whole.detach(), self.labels)
+        return x, self._whole(x)
+
+    def with_prior(
+        self, x: Tensor, whole: Tensor, losses: Tensor, slope: Tensor
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Distances (V,) and their derivatives by all pixels; with the prior, and by x."""
         prior, more = with_slope(self.attack.prior, whole.detach(), self.victims)
         slope = slope.add_(more)
         if whole is not x:
@@ -283,7 +310,7 @@ class _Search:
         reached = self.best <= stopping.tolerance * self.history[0]
         won = {self.names[row] for row in reached.nonzero().flatten().tolist()}
         finished = torch.tensor([name in won for name in self.names], device=self.best.device)
-        back = stopping.patience // _LOOK
+        back = stopping.patience // LOOK
         if back and len(self.history) > back:
             earlier = self.history[-1 - back]
             finished |= self.best > earlier * (1 - stopping.least)

@@ -24,6 +24,8 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
 class _Lbfgs:
     """The state of V minimisations; slots of the history are shared, unused ones have ρ = 0."""
 
+    looks_once = False  # the line search looks at other points
+
     def __init__(self, lr: float, history: int) -> None:
         self.lr, self.history = lr, history
         self.pairs: list[tuple[Tensor, Tensor, Tensor]] = []  # s, y (V, D) and ρ (V,)

@@ -26,6 +26,10 @@ class Optimizer(Protocol):
     lr: float
 
     @property
+    def looks_once(self) -> bool:
+        """Whether a step evaluates once, at the point where it begins."""
+
+    @property
     def stuck(self) -> Tensor | None:
         """(V,) rows that cannot improve any more, if the method can tell."""
 
@@ -41,6 +45,7 @@ MakeOptimizer = Callable[[Setting], Optimizer]
 
 class _Adam:
     stuck: Tensor | None = None
+    looks_once = True
 
     def __init__(self, lr: float, betas: tuple[float, float], eps: float) -> None:
         self.lr, self.betas, self.eps = lr, betas, eps
@@ -75,6 +80,7 @@ def adam(
 
 class _Sgd:
     stuck: Tensor | None = None
+    looks_once = True
 
     def __init__(self, lr: float, momentum: float) -> None:
         self.lr, self.momentum = lr, momentum
@@ -109,6 +115,10 @@ class _Wrapped:
     @lr.setter
     def lr(self, value: float) -> None:
         self.inner.lr = value
+
+    @property
+    def looks_once(self) -> bool:
+        return self.inner.looks_once
 
     @property
     def stuck(self) -> Tensor | None:

@@ -16,6 +16,7 @@ from torch import Tensor
 from fedpriv.attacks.inversion.attack import GradientInversion, Seen, victims_of
 from fedpriv.attacks.inversion.control import planted
 from fedpriv.attacks.inversion.exact import Exact, energy
+from fedpriv.attacks.inversion.lockstep import groups, side_by_side
 from fedpriv.attacks.inversion.polishing import Polished
 from fedpriv.errors import BadOption, FedprivError
 from fedpriv.evidence.claims import Reconstruction
@@ -27,6 +28,7 @@ log = logging.getLogger(__name__)
 Runner = Callable[..., Any]  # an attack: (evidence, progress) -> a Reconstruction
 
 _KEPT = 3  # one in so many goes on to the second round
+_PROBE = 12  # steps of the polish that show whether it pays
 _LEAST = 24  # steps: below that the ranking is mostly chance
 _MOST = 60
 
@@ -120,18 +122,18 @@ def race(
     claims: dict[str, Reconstruction] = {}
     rounds = [steps] if room == 1 else [steps, 2 * steps]
     for number, most in enumerate(rounds):
-        for at, name in enumerate(running):
-            attack, taken = shortened(candidates[name], most)
-            begin, end = (number + at / len(running)) / 2, (number + (at + 1) / len(running)) / 2
-            try:
-                claim = attack(control, told.within(begin, end))
-            except FedprivError as error:  # it needs what these victims do not have
-                log.info("%s cannot take part in the race: %s", name, error)
-                places[name] = Place(name, -math.inf, taken)
-                continue
-            spent += claim.extra.get("evaluations", 0)
-            places[name] = Place(name, float(quality(claim, truth).mean()), taken)
-            claims[name] = claim
+        runners = {name: shortened(candidates[name], most) for name in running}
+        for at, group in enumerate(parts := _groups(runners, control)):
+            begin, end = (number + at / len(parts)) / 2, (number + (at + 1) / len(parts)) / 2
+            found = _found(
+                {name: runners[name][0] for name in group}, control, told.within(begin, end)
+            )
+            for name, claim in found.items():
+                mean = -math.inf if claim is None else float(quality(claim, truth).mean())
+                places[name] = Place(name, mean, runners[name][1])
+                if claim is not None:
+                    spent += claim.extra.get("evaluations", 0)
+                    claims[name] = claim
             if told.stopped:
                 break
         if told.stopped:
@@ -151,8 +153,29 @@ def race(
     )
 
 
+def _groups(runners: Mapping[str, tuple[Runner, int]], control: Victims) -> list[list[str]]:
+    """Names of attacks, those together that can run side by side in the memory of the first."""
+    memory = [one.memory for one, _ in runners.values() if isinstance(one, GradientInversion)]
+    fit = control.that_fit(min(memory)) if memory else 1
+    return groups({name: one for name, (one, _) in runners.items()}, len(control), fit)
+
+
+def _found(
+    attacks: Mapping[str, Any], control: Victims, progress: Progress
+) -> dict[str, Reconstruction | None]:
+    """What each attack of a group finds; None where it cannot take part."""
+    try:
+        if len(attacks) > 1:
+            claims = side_by_side(list(attacks.values()), control, progress)
+            return dict(zip(attacks, claims, strict=True))
+        return {name: attack(control, progress) for name, attack in attacks.items()}
+    except FedprivError as error:  # it needs what these victims do not have
+        log.info("%s cannot take part in the race: %s", ", ".join(attacks), error)
+        return dict.fromkeys(attacks)
+
+
 def _finalists(room: int) -> int:
-    return -(-room // _KEPT)
+    return max(1, room // _KEPT)
 
 
 def _work(room: int, steps: int) -> int:
@@ -179,7 +202,7 @@ class Strongest:
     """
 
     candidates: Mapping[str, Polished]
-    budget: float = 0.5
+    budget: float = 0.35
     controls: int = 4
     seed: int = 0
     public: Tensor | None = None
@@ -188,11 +211,10 @@ class Strongest:
         started, told = time.perf_counter(), Told(progress)
         victims = victims_of(seen)
         controls = max(1, min(self.controls, len(victims) // 2))
-        longest = max(candidate.inversion.steps for candidate in self.candidates.values())
         ranking = race(
             victims,
             self.candidates,
-            evaluations=max(1, int(self.budget * len(victims) * longest)),
+            evaluations=self.allowed(len(victims)),
             controls=controls,
             seed=self.seed,
             public=self.public,
@@ -217,12 +239,20 @@ class Strongest:
             },
         )
 
+    def allowed(self, victims: int) -> int:
+        """Evaluations of planted clients that a race for so many victims may take.
+
+        A step of the winner has a price of its own, about that of one more victim.
+        """
+        longest = max(candidate.inversion.steps for candidate in self.candidates.values())
+        return max(1, int(self.budget * longest * (victims + 1)))
+
     def _worth_polishing(self, winner: Polished, ranking: Ranking) -> float | None:
         """The largest residual of polished planted clients; None if polishing does not pay."""
         rough = ranking.claim
         if not winner.polish or rough is None or len(rough.x) < len(ranking.control):
             return None
-        claim = replace(winner, polish=min(40, winner.polish)).finish(rough)(ranking.control)
+        claim = replace(winner, polish=min(_PROBE, winner.polish)).finish(rough)(ranking.control)
         gain = quality(claim, ranking.truth) - quality(rough, ranking.truth)
         residual = claim.loss / energy(winner.inversion, ranking.control)
         return float(residual.max()) if float(gain.mean()) > 0.2 else None

@@ -195,7 +195,7 @@ CANDIDATES: dict[str, tuple[bool, float, int]] = {
 def strongest(
     steps: int = 600,
     polish: int = 600,
-    budget: float = 0.5,
+    budget: float = 0.35,
     controls: int = 4,
     only: str = "",
     replay: bool = True,

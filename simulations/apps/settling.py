@@ -46,7 +46,7 @@ def settled(steps: Sequence[Observation], public: Public | None, progress: Progr
     won = race(
         victims,
         whole.candidates,
-        evaluations=int(whole.budget * len(victims) * search.inversion.steps),
+        evaluations=whole.allowed(len(victims)),
         controls=max(1, min(whole.controls, len(victims) // 2)),
         public=own,
         progress=told,

@@ -7,7 +7,7 @@ from there import network, round_of
 from torch.testing import assert_close
 
 from fedpriv.attacks.catalogue import ATTACKS
-from fedpriv.attacks.inversion.attack import _Search, victims_of
+from fedpriv.attacks.inversion.attack import Search, victims_of
 from fedpriv.catalogue import METRICS
 from fedpriv.clients.catalogue import PLUGINS, row_of
 from fedpriv.device import moved
@@ -113,12 +113,12 @@ def test_chunks_follow_the_free_memory(there, monkeypatch, updates):
 def test_an_attack_that_does_not_fit_goes_on_in_halves(updates, monkeypatch, there):
     seen = of_run(updates).updates[:3]
     attack = ATTACKS.build("quick", {"steps": 3})
-    wanted, plain = attack(seen), _Search.run
+    wanted, plain = attack(seen), Search.run
 
     def full(self, progress):
         if len(self.victims) > 1:
             raise torch.OutOfMemoryError("out of memory")
         return plain(self, progress)
 
-    monkeypatch.setattr(_Search, "run", full)
+    monkeypatch.setattr(Search, "run", full)
     assert_close(attack(moved(seen, there)).x.cpu(), wanted.x, rtol=1e-3, atol=1e-4)
