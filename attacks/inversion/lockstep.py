@@ -12,15 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedpriv.attacks.inversion.attack import (
-    LOOK,
-    GradientInversion,
-    Search,
-    claimed,
-    identity,
-)
+from fedpriv.attacks.inversion.attack import GradientInversion, claimed
 from fedpriv.attacks.inversion.labels import joint, known
 from fedpriv.attacks.inversion.optimizers import Evaluate, Setting
+from fedpriv.attacks.inversion.search import LOOK, Search, identity
 from fedpriv.engine.aimed import Aimed
 from fedpriv.engine.gradients import cosine, soft
 from fedpriv.engine.memory import keep_pages

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from fedpriv.attacks.inversion.attack import GradientInversion, Seen, identity, victims_of
+from fedpriv.attacks.inversion.attack import GradientInversion, Seen, victims_of
+from fedpriv.attacks.inversion.search import identity
 from fedpriv.errors import BadOption
 from fedpriv.evidence.claims import Reconstruction
 from fedpriv.evidence.victims import Victims

@@ -7,7 +7,8 @@ from there import network, round_of
 from torch.testing import assert_close
 
 from fedpriv.attacks.catalogue import ATTACKS
-from fedpriv.attacks.inversion.attack import Search, victims_of
+from fedpriv.attacks.inversion.attack import victims_of
+from fedpriv.attacks.inversion.search import Search
 from fedpriv.catalogue import METRICS
 from fedpriv.clients.catalogue import PLUGINS, row_of
 from fedpriv.device import moved
