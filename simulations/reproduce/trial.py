@@ -91,7 +91,7 @@ class Trial:
             "run": self.cell.variant,
             "attacks": len({(one.get("defence"), one.get("attack", "")) for one in found}),
             "seconds": round(cpu, 1),
-            "hours": round(cpu / spent * seconds * len(self.experiment.seeds) / 3600, 1),
+            "hours": round(cpu / spent * seconds * len(self.experiment.seeds) / 3600, 2),
             "seeds": len(self.experiment.seeds),
         }
         self.cell.keep([row])
@@ -184,8 +184,9 @@ def too_long(experiment: str, tables: Path) -> str:
     """Why an experiment was not run: the hours that a trial of its small profile said."""
     if not (rows := tried_of(experiment, "small", tables)):
         return ""
-    hours = ceil(sum(float(row["hours"]) for row in rows)) or 1
-    return f"{rows[0]['seeds']} seeds take at most {hours} hours of one core, says a trial"
+    hours = sum(float(row["hours"]) for row in rows)
+    span = f"{ceil(hours)} hours" if hours > 1 else f"{ceil(60 * hours) or 1} minutes"
+    return f"not run; {rows[0]['seeds']} seeds take at most {span} of one core, says a trial"
 
 
 def tried_of(experiment: str, profile: str, tables: Path) -> list[Row]:

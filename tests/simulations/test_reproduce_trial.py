@@ -105,7 +105,7 @@ def test_what_was_not_run_has_the_hours_of_its_own_trial_as_reason(tmp_path: Pat
     for profile, told in (("paper", "it has not been run yet"), ("small", "at most 6 hours of")):
         write_table(tmp_path / "trials.csv", [row | {"profile": profile}])
         text = page([Paper("TINY", "Nobody.", (item,), (experiment,))], tmp_path)
-        assert f"not done: {told}" in text or f"not done: 3 seeds take {told}" in text
+        assert f"not done: {told}" in text or f"not run; 3 seeds take {told}" in text
         assert ("tried with `--profile paper" in text) == (profile == "paper")
 
 
