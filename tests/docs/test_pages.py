@@ -78,12 +78,12 @@ PREPARED = {
         added={
             "make demo": INSTALLED,
             "make test": f"{INSTALLED} PARALLEL='-n 1 --dist'",
-            "fedpriv audit quickstart": "--minutes 0.5 --workers 1 --out A",
+            "fedpriv audit quickstart": "--minutes 0.2 --workers 1 --out A",
         }
     ),
     "ci": Page(
         files={"federation.toml": SMALL, **SAME},
-        added={"fedpriv audit federation.toml": "--minutes 0.3 --workers 1 --out A"},
+        added={"fedpriv audit federation.toml": "--minutes 0.2 --workers 1 --out A"},
     ),
     "own-app": Page(
         files={"federation.toml": SMALL, **SAME},
