@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -38,6 +39,9 @@ def unused_ports(count):
 def flower(tmp_path):
     """`flwr` and the SuperLink it would start for a simulation, waited for longer than its 15 s."""
     (port, fleet), home = unused_ports(2), tmp_path / "home"
+    # Flower joins the Ray that was noted last in this folder, also one of another test. Names of
+    # Ray's sockets have at most 107 letters, so that it cannot be in `tmp_path`.
+    ray = tempfile.mkdtemp(prefix="ray-")
     home.mkdir()
     (home / "config.toml").write_text(
         '[superlink]\ndefault = "here"\n'
@@ -52,6 +56,7 @@ def flower(tmp_path):
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_AUTH_MODE": "token",  # as the how-to says: Flower starts this Ray, not fedpriv
         "RAY_AUTH_TOKEN": "4" * 64,
+        "RAY_TMPDIR": ray,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
     }
     app = tmp_path / "app"
@@ -86,6 +91,7 @@ def flower(tmp_path):
         except OSError:
             continue
     process.wait()
+    shutil.rmtree(ray, ignore_errors=True)
 
 
 def answers(port):
