@@ -1,14 +1,14 @@
 """One step handed over: what attacks recover from less than an app's clients mix together.
 
 Searches take a few samples behind an update. Where an app's clients train on more, the attacker is
-handed a single step of a client, alone and exact: the gradient of one batch at the weights that
-were sent, without momentum, noise or rounding. All that the update says of those samples it says
-through this gradient, where each of them enters once (`why_open`). So an attack that fails on it
-fails on the update, too. Where it succeeds, the share of samples that it recovers bounds what can
-be recovered from updates (`judging.indirect`).
+handed a part of a single step of a client, alone and exact: the gradient of some samples of one
+batch at the weights that were sent, without momentum, noise or rounding. All that the update says
+of those samples it says through this gradient, where each of them enters once (`why_open`). So an
+attack that fails on it fails on the update, too. Where it succeeds, the share of samples that it
+recovers bounds what can be recovered from updates (`judging.indirect`).
 
 Clients count, each once (`choosing`): half of them with the model of the first round, half with
-that of the last.
+that of the last. A bound of a tenth takes 29 of them, and more leave room for a few hits.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +29,6 @@ from fedpriv.metrics.rates import LEVEL, SHARE, mean_at_most
 from fedpriv.progress import Progress
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario.sections import Attack
-from fedpriv.simulations.apps.attempts import MOST_SLOTS
 from fedpriv.simulations.apps.choosing import each_once
 from fedpriv.simulations.apps.protocol import batch_of, distinct
 from fedpriv.simulations.apps.settling import Settled, settled
@@ -43,7 +42,8 @@ from fedpriv.simulations.judging.indirect import indirect, shares_of_clients
 from fedpriv.simulations.judging.judge import scored_claims
 from fedpriv.simulations.judging.outcome import Outcome, attacked_badly
 
-PARTS = (MOST_SLOTS, 16, 8)  # samples of a step that are handed over
+PARTS = (16, 8)  # samples of a step that are handed over
+CLIENTS = 40  # at most; of 16 samples each, 18 may be drawn within a bound of a tenth
 FEW = 8  # clients of the first search; where it leaves no room for a bound, no other follows
 MANY = 100  # clients: more than audits attack
 GLANCE = Settled({"only": next(iter(CANDIDATES)), "steps": 150, "polish": 0})  # decides nothing
@@ -107,20 +107,22 @@ def why_open(notes: Iterable[Notes], private: Sequence[Mechanism] = ()) -> str:
         return "samples enter an update more than once, as in several epochs"
     if any(one.dropout for one in known):
         return "clients drop units at random, and the step is handed without"
-    if any(True in one.training and has_statistics(one) for one in known):
+    norms = [kept for one in known if True in one.training for kept in statistics_kept(one)]
+    if any(norms):
         return "batch norm keeps statistics of the samples, which are in the update, too"
+    if norms:
+        return "batch norm mixes the samples of a step, and a part of them is handed alone"
     if any(one.epsilon is None for one in private):
         return "Opacus clips the gradient of every sample, and the step is handed without"
     return ""
 
 
-def has_statistics(notes: Notes) -> bool:
-    """Whether the model keeps means and variances of what passes through it."""
-    return any(
-        isinstance(module, _BatchNorm) and module.track_running_stats
-        for part, _ in notes.chain
-        for module in part.modules()
-    )
+def statistics_kept(notes: Notes) -> Iterator[bool]:
+    """For each batch norm of the model, whether it keeps means and variances of what passes it."""
+    for part, _ in notes.chain:
+        for module in part.modules():
+            if isinstance(module, _BatchNorm):
+                yield bool(module.track_running_stats)
 
 
 def single_steps(
@@ -137,12 +139,12 @@ def single_steps(
     if summed:
         names = [path.stem for path in folder.truth.glob("*.npz") if path.stem not in own]
     places = [(int(number), int(node)) for number, node in (name.split("-") for name in names)]
-    for number, node in each_once(place for place in places if place[0] in models):
+    for number, node in each_once((place for place in places if place[0] in models), CLIENTS):
         truth = folder.truth_of(f"{number}-{node}")
         if truth is None or not len(truth.y) or bool((truth.y < 0).any()):
             continue
         seen = own.get(f"{number}-{node}") or replace(models[number], node=node)
-        size = min(MOST_SLOTS, batch or seen.batch_size, len(truth.y))
+        size = min(PARTS[0], batch or seen.batch_size, len(truth.y))
         yield one_step(seen, truth, size), part_of(truth, size)
 
 
@@ -183,10 +185,11 @@ def handed(
     public: Public | None,
     progress: Progress,
 ) -> Handed:
-    """Attack single steps; where the attack is no better than a blind guess, smaller parts of them.
+    """Attack parts of single steps; where the attack is no better than a blind guess, smaller ones.
 
-    The gradient of a part of a batch says more of its samples than that of the whole batch. A
-    failure of an attack that cannot do what a blind guess does would say nothing.
+    The gradient of a part of a batch says more of its samples than that of the whole batch, and a
+    search for few samples takes less time. A failure of an attack that cannot do what a blind guess
+    does would say nothing.
     """
     unsure = why_open(watched.notes, private)
     batch = next((batch_of(one) for one in watched.notes if one.x), None)
@@ -209,7 +212,7 @@ def handed_parts(
 ) -> Handed:
     """Attack these steps; evidence, truth and scores of them lie in `single-steps-SAMPLES/`.
 
-    First of a few clients: where they have too many hits for a bound, or where it would decide
+    First of a few clients. Where they have too many hits for a bound, or where it would decide
     nothing, no more follow.
     Where steps cannot decide, a short search with the setting that is good most often shows how
     easily they are read; else the search is as strong as `settled` finds it.

@@ -154,7 +154,8 @@ def watched_run(
         except FOREIGN as error:
             if not watched.evidence:
                 raise WorkFailed(
-                    f"The app itself failed: {said(error)[:300]}. What it printed is in "
+                    f"The app itself failed with {clients} simulated clients (--clients sets how "
+                    f"many): {said(error)[:300].rstrip('.')}. What it printed is in "
                     f"'{folder / 'app.log'}'."
                 ) from error
         finally:

@@ -10,6 +10,7 @@ from fedpriv.clients.noticing import Eyes, Notes
 from fedpriv.evidence.claims import Public
 from fedpriv.evidence.observation import Observation
 from fedpriv.evidence.truth import Truth
+from fedpriv.metrics.rates import SHARE, mean_at_most
 from fedpriv.runfolder import RunFolder
 from fedpriv.simulations.apps.attempts import Tried
 from fedpriv.simulations.apps.concluding import doubts_of, lines, of_single_steps
@@ -26,7 +27,7 @@ from fedpriv.simulations.judging.outcome import Outcome
 from fedpriv.simulations.judging.sums import joined
 
 
-def federation(folder, clients=4, samples=40, batch=20):
+def federation(folder, clients=4, samples=40, batch=12):
     """Clients of two Adam epochs with dropout, of which nothing may be left in a single step."""
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, 3))
@@ -70,7 +71,7 @@ def test_a_single_step_is_the_exact_gradient_of_a_clients_first_batch(tmp_path):
     steps = list(single_steps(seen, RunFolder(tmp_path), None))
     assert {one.node for one, _ in steps} == {0, 1, 2, 3}
     for one, truth in steps:
-        assert (one.local_steps, one.batch_size, one.num_examples) == (1, 20, 20)
+        assert (one.local_steps, one.batch_size, one.num_examples) == (1, 12, 12)
         assert (one.optimiser, one.dropout, one.unknown) == ("sgd", 0.0, ())
         net.load_state_dict(one.sent)
         loss = nn.functional.cross_entropy(net(truth.x), truth.y)
@@ -82,7 +83,18 @@ def test_a_single_step_is_the_exact_gradient_of_a_clients_first_batch(tmp_path):
 def test_nobody_is_handed_more_samples_than_searches_take(tmp_path):
     _, seen = federation(RunFolder(tmp_path), samples=80, batch=80)
     steps = list(single_steps(seen, RunFolder(tmp_path), None))
-    assert [one.batch_size for one, _ in steps] == [32] * 4
+    assert [one.batch_size for one, _ in steps] == [16] * 4
+
+
+@pytest.mark.parametrize(("clients", "attacked", "hits"), [(30, 30, 2), (45, 40, 18)])
+def test_so_many_clients_are_handed_that_a_few_hits_are_within_the_bound(
+    tmp_path, clients, attacked, hits
+):
+    _, seen = federation(RunFolder(tmp_path), clients=clients)
+    steps = list(single_steps(seen, RunFolder(tmp_path), None))
+    assert len({one.node for one, _ in steps}) == len(steps) == attacked
+    shares = [1 / 16] * hits + [0.0] * (attacked - hits)
+    assert mean_at_most(shares) <= SHARE < mean_at_most([*shares[1:], 2 / 16])
 
 
 def test_behind_a_sum_every_client_is_handed_with_its_own_samples(tmp_path):
@@ -90,11 +102,11 @@ def test_behind_a_sum_every_client_is_handed_with_its_own_samples(tmp_path):
     _, seen = federation(folder)
     total = replace(seen[0], node=4, batch_size=80)
     joined([folder.truth_of(one.name) for one in seen], total, 4).save(folder.truth)
-    steps = list(single_steps([total], folder, 20, summed=True))
+    steps = list(single_steps([total], folder, 12, summed=True))
     assert {one.node for one, _ in steps} == {0, 1, 2, 3}
     for one, truth in steps:
-        assert one.batch_size == 20
-        torch.testing.assert_close(truth.x, folder.truth_of(f"1-{one.node}").x[:20])
+        assert one.batch_size == 12
+        torch.testing.assert_close(truth.x, folder.truth_of(f"1-{one.node}").x[:12])
 
 
 def of_twelve(folder, public):
@@ -106,18 +118,18 @@ def of_twelve(folder, public):
 def test_more_clients_follow_where_the_first_few_have_no_hit(tmp_path):
     folder = RunFolder(tmp_path)
     found = of_twelve(folder, None)
-    assert (found.outcome.clients, found.outcome.victims, found.outcome.hits) == (12, 384, 0)
+    assert (found.outcome.clients, found.outcome.victims, found.outcome.hits) == (12, 192, 0)
     assert found.outcome.word == "undecided" and "12 clients without a hit" in found.sentence
-    said = (tmp_path / "single-steps-32/attacks/strongest/attacked.json").read_text("utf-8")
+    said = (tmp_path / "single-steps-16/attacks/strongest/attacked.json").read_text("utf-8")
     assert '"only"' in said  # the second search does not race again
 
 
 def test_where_the_attack_is_worse_than_a_blind_guess_smaller_parts_follow(tmp_path):
     public = Public(torch.rand(100, 6), torch.randint(3, (100,)))
     of_twelve(RunFolder(tmp_path), public)
-    first = tmp_path / "single-steps-32" / "observations"
+    first = tmp_path / "single-steps-16" / "observations"
     assert len(list(first.glob("*.json"))) == 8  # a few clients show it
-    assert (tmp_path / "single-steps-16").exists()
+    assert (tmp_path / "single-steps-8").exists()
 
 
 def trained(epochs=1, net=None, dropout=0.0):
@@ -137,7 +149,12 @@ def trained(epochs=1, net=None, dropout=0.0):
         (trained(), [Mechanism(1.0, 1.0, 1.0, False, epsilon=3.0)], ""),  # noise on the update
         (trained(epochs=2), [], "more than once"),
         (trained(dropout=0.5), [], "drop units"),
-        (trained(net=nn.Sequential(nn.BatchNorm1d(6))), [], "batch norm"),
+        (trained(net=nn.Sequential(nn.BatchNorm1d(6))), [], "batch norm keeps"),
+        (
+            trained(net=nn.Sequential(nn.BatchNorm1d(6, track_running_stats=False))),
+            [],
+            "batch norm mixes",
+        ),
         (trained(), [Mechanism(1.0, 1.0, 0.1, True)], "Opacus"),
     ],
 )
