@@ -24,6 +24,7 @@ GIVEN = (
     "one-sample",
     "few-samples",
 )  # needs that an app may fulfil
+TRAINING = ("own-samples", "shadows")  # needs of attacks that train clients of their own
 VICTIMS = 30  # updates that are attacked one by one
 BEHIND = "samples are behind one update"
 
@@ -69,8 +70,15 @@ def why_left(
         return "behind secure aggregation no client's own update is seen"
     if about.target is not None and row.claims != "member" and about.target.whole:
         return "a sample's target is a mask of classes, which searches here cannot guess"
+    if row.by == "malicious server":
+        return "the app runs as it is, and a malicious server changes the model that clients get"
     if row.by != "curious server" or row.sees == "codes":
         return f"it is for a {row.by} that sees {row.sees}"
+    if any(name in TRAINING for name in row.needs):
+        return (
+            "it trains clients of its own as those of the app do, and how is known of scenarios "
+            "only: write one with `fedpriv new`"
+        )
     if lacking := [name for name in row.needs if name not in GIVEN]:
         return f"it needs {CONDITIONS[lacking[0]].lacks}"
     if "candidates" in row.needs and not asked:

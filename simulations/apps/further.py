@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from fedpriv.metrics.rates import SHARE, mean_at_most
+from fedpriv.simulations.apps import handing
 from fedpriv.simulations.apps.choosing import CLIENTS, SIMULATED
 from fedpriv.simulations.apps.handing import Handed
 from fedpriv.simulations.apps.launching import Job
@@ -31,8 +33,21 @@ def too_few(found: Sequence[Outcome], alone: Handed | None) -> bool:
     """Whether samples are undecided only because too few clients were attacked."""
     own = [one for one in found if one.claim == "sample"]
     if alone is not None and alone.outcome is not None and not (alone.open or alone.badly):
-        own.append(alone.outcome)
+        own += [alone.outcome] if not alone.outcome.hits else []
     return any(one.word == "undecided" and one.clients < CLIENTS for one in own)
+
+
+def few_drawn(alone: Handed | None) -> bool:
+    """Whether so few samples were drawn that the bound would hold if more clients were attacked."""
+    if alone is None or alone.outcome is None or alone.open or alone.badly:
+        return False
+    one = alone.outcome
+    share = one.hits / max(1, one.victims)
+    return (
+        one.word == "undecided"
+        and 0 < one.clients < handing.CLIENTS
+        and mean_at_most([share] * handing.CLIENTS) <= SHARE
+    )
 
 
 def deciding(
@@ -57,6 +72,12 @@ def deciding(
         }
     if too_few(found, alone):
         return more_clients(job, config, clients, places)
+    if few_drawn(alone) and clients < handing.CLIENTS:
+        return {
+            "what": f"Of {handing.CLIENTS} clients, so small a share of samples would be within "
+            "the bound. This simulates them with the same data:",
+            "command": command_of(job, clients=handing.CLIENTS),
+        }
     key, epochs = setting(config, "epoch")
     if alone is not None and alone.open and epochs > 1:
         return {

@@ -1,6 +1,7 @@
 """The command that would decide an app's audit."""
 
 import shlex
+from dataclasses import replace
 
 import pytest
 
@@ -54,6 +55,19 @@ def test_a_large_federation_that_asks_few_clients_is_told_of_more_rounds():
 def test_without_a_setting_for_rounds_more_clients_are_simulated():
     places = [(r, 10 * (r - 1) + k) for r in (1, 2) for k in range(10)]
     assert options(asked(100, places, [sample(20)], config={}))["--clients"] == "182"
+
+
+@pytest.mark.parametrize(("hits", "told"), [(3, True), (14, True), (15, False), (60, False)])
+def test_a_few_samples_are_told_of_clients_that_leave_room_for_them(hits, told):
+    drawn = replace(sample(30), victims=480, hits=hits, clients_hit=hits)
+    step = asked(30, everybody(3, 30), alone=Handed(drawn, 16), config={})
+    assert (step is not None) == told
+    assert not told or options(step)["--clients"] == "40"
+
+
+def test_where_the_first_few_clients_leak_too_much_more_of_them_are_no_help():
+    drawn = replace(sample(8), victims=128, hits=60, clients_hit=8)
+    assert asked(30, everybody(3, 30), alone=Handed(drawn, 16), config={}) is None
 
 
 def test_an_audit_whose_time_was_up_is_told_of_more():
