@@ -68,7 +68,7 @@ def read_table(path: Path) -> "pd.DataFrame":
         frame["knows"] = [KNOWS if bool(value) else "" for value in frame.pop("informed")]
     for name in ("knows", "by", "claim"):
         if name in frame:
-            frame[name] = frame[name].fillna("").astype(str)
+            frame[name] = frame[name].astype(object).fillna("").astype(str)
     return frame
 
 

@@ -5,7 +5,6 @@ import re
 import runpy
 import subprocess
 import sys
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -28,13 +27,6 @@ BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "report.py"
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
-def serious(page) -> list[str]:
-    """What axe-core finds to be serious or critical."""
-    page.run((files("axe_core_python") / "axe.min.js").read_text("utf-8") + ";0")
-    found = page.run("axe.run().then(r => JSON.stringify(r.violations.map(v => [v.impact, v.id])))")
-    return [name for impact, name in json.loads(found) if impact in ("serious", "critical")]
-
-
 def charts(page) -> int:
     """How many charts are there, drawn, before anybody scrolls or a script runs."""
     return page.run(
@@ -55,7 +47,7 @@ def test_a_report_opens_clean(page, tmp_path, width, dark):
     assert page.run("document.images.length") >= 12
     assert page.broken_images() == 0
     assert page.overflow() <= 0
-    assert serious(page) == []
+    assert page.serious() == []
 
 
 FIRST = ".verdict, .verdict .word, .verdict .worst img, .kinds li, .facts section, .facts pre"
@@ -78,7 +70,7 @@ def test_the_first_screen_of_an_audit(page, make_audit, width, dark):
     assert "fedpriv audit plain" in page.run("document.querySelector('.facts').innerText")
     assert page.run("document.querySelectorAll('.scale img').length") == 6
     assert page.broken_images() == 0 and page.overflow() <= 0
-    assert serious(page) == [] and page.complaints == []
+    assert page.serious() == [] and page.complaints == []
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -90,7 +82,7 @@ def test_a_sweep_has_its_charts_at_once(page, tmp_path, width):
     assert charts(page) == 2
     assert page.complaints == []
     assert page.overflow() <= 0
-    assert serious(page) == []
+    assert page.serious() == []
 
 
 def test_a_page_that_is_printed_at_once_has_all_its_charts(page, tmp_path):
@@ -146,7 +138,7 @@ def test_the_live_view_follows_a_real_run(page, tmp_path):
         page.until("[...document.images].every(i => i.complete)")
         assert page.broken_images() == 0
         assert page.overflow() <= 0
-        assert serious(page) == []
+        assert page.serious() == []
         assert page.complaints == []
         for path in (
             "..%2f..%2fetc%2fpasswd",

@@ -50,9 +50,31 @@ def test_the_reference_is_that_of_the_code(site):
     assert all(f">{word}<" in words for word in ("evidence", "claim", "blind guess", "keep-truth"))
 
 
+# Prose, code with all its colours, commands and what they print, and the widest tables.
+LOOKED_AT = ("index", "howto/first-scenario", "howto/ci", "howto/watch", "defences/dp", "papers")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_pages_are_for_everybody(site, page):
+    """On a wide light screen and on a dark phone: nothing serious for axe, nothing cut off."""
+    for width, dark in ((1280, False), (390, True)):
+        page.size(width, dark=dark)
+        for name in LOOKED_AT:
+            page.open((site / f"{name}.html").as_uri())
+            assert page.serious() == [], (name, width)
+            assert page.overflow() <= 0 and page.broken_images() == 0, (name, width)
+            assert page.complaints == [], (name, width)
+
+
 def test_no_page_names_what_was_renamed():
     pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
     gone = ("representation.attacks", "audit = true", "audit.json", "preflight.json", "[default:")
     for page in pages:
         text = page.read_text("utf-8")
         assert not [word for word in gone if word in text], page
+
+
+def test_nothing_is_installed_from_an_index_that_has_no_fedpriv():
+    for page in [*(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").rglob("*.yaml")]:
+        assert not re.search(r"pip install fedpriv\b(?! @)", page.read_text("utf-8")), page

@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,13 @@ class Page:
     def overflow(self) -> int:
         """How many pixels the page is wider than the window."""
         return self.run("document.documentElement.scrollWidth - window.innerWidth")
+
+    def serious(self) -> list[str]:
+        """What axe-core finds to be serious or critical, and where."""
+        self.run((files("axe_core_python") / "axe.min.js").read_text("utf-8") + ";0")
+        each = "v => [v.impact, v.id + ' ' + v.nodes[0].target.join(' ')]"
+        found = self.run(f"axe.run().then(r => JSON.stringify(r.violations.map({each})))")
+        return [said for impact, said in json.loads(found) if impact in ("serious", "critical")]
 
     def broken_images(self) -> int:
         script = "[...document.images].filter(i => !i.complete || i.naturalWidth === 0).length"

@@ -1,0 +1,5 @@
+"""A browser for the pages of the site."""
+
+from browsing import page
+
+__all__ = ["page"]
