@@ -238,7 +238,7 @@ ATTACKS: Registry[Attack] = AttackRegistry(
             LinearSystem,
             "solves W = B·x on a fully connected first layer; exact",
             "SPN theorem 2.2",
-            needs=("one-sample",),
+            needs=("one-sample", "first-linear"),
         ),
         "recursive": AttackRow(
             Recursive,

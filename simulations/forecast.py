@@ -12,7 +12,7 @@ from fedpriv.scenario.sections import Attack, Sweep
 from fedpriv.simulations.federation.backends import chosen, step_seconds, work_seconds
 from fedpriv.simulations.federation.ray_start import start_seconds
 from fedpriv.simulations.judging.askable import asks, of_counts
-from fedpriv.simulations.judging.conditions import row_of
+from fedpriv.simulations.judging.conditions import row_of, why_not
 from fedpriv.simulations.sweep.cells import Cell, cells_of, exposed_scenario
 from fedpriv.strategies.catalogue import row_of as strategy_row
 
@@ -113,11 +113,17 @@ def slowest_of(attacks: Sequence[Attack], scenario: Scenario) -> tuple[str, str]
 
 
 def doubts_of(scenario: Scenario) -> tuple[str, ...]:
-    """Too few members to ask about, as far as the settings tell."""
+    """Attacks with nothing to do, too few members to ask about, as far as the settings tell."""
+    idle = [
+        f"attack '{attack.name}' can find nothing here: {why}"
+        for attack in scenario.attacks
+        if not attack.options and (why := why_not(attack.name, scenario, strict=True))
+    ]
     if not asks(scenario.attacks):
-        return ()
+        return tuple(idle)
     found = of_counts(members_of(scenario), members_of(scenario))
-    return tuple(f"{one['cause']}: {one['detail']}" for one in found if one["severity"] == LOUD)
+    few = [f"{one['cause']}: {one['detail']}" for one in found if one["severity"] == LOUD]
+    return (*idle, *few)
 
 
 def members_of(scenario: Scenario) -> int:
@@ -151,11 +157,15 @@ def attack_steps(attacks: Sequence[Attack], scenario: Scenario) -> float:
 
 
 def search_steps(attack: Attack, scenario: Scenario) -> float:
-    """Steps × starts × victims of a search; an attack without steps takes about none."""
+    """Steps × starts × victims of a search; an attack without steps takes about none.
+
+    Every step of a search looks at all samples behind the update, so that it takes as long as the
+    client's whole training in the round.
+    """
     steps, restarts = option(attack, "steps", 0), option(attack, "restarts", 1)
     victims = asked(scenario) * len(rounds_of(attack, scenario))
     victims = victims if attack.victims is None else min(victims, attack.victims)
-    return steps * restarts * victims * SECOND_ORDER
+    return steps * restarts * victims * client_steps(scenario) * SECOND_ORDER
 
 
 def candidate_steps(attacks: Sequence[Attack], scenario: Scenario) -> float:

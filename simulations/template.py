@@ -26,10 +26,11 @@ class Wishes:
 
 
 DEFAULTS = Wishes()
+LR = 0.1  # of quickstart: with the default of 0.01 few rounds learn nothing
 # Keys that a newcomer changes first; the others stand in the manual.
 SHOWN = {
     "data": ("partition", "alpha", "limit"),
-    "training": ("lr", "local-epochs", "local-steps", "batch-size"),
+    "training": ("local-epochs", "local-steps", "batch-size"),
     "federation": ("fraction", "strategy", "backend", "device"),
 }
 
@@ -49,6 +50,7 @@ def written(wishes: Wishes) -> str:
     """The file's text. What it says was checked as `fedpriv check` does."""
     head: dict[str, dict[str, object]] = {
         "data": {"name": wishes.data},
+        "training": {"lr": LR},
         "federation": {"clients": wishes.clients, "rounds": wishes.rounds},
     }
     lines = [f'name = "{wishes.name}"', "seed = 0"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from fedpriv.errors import FedprivError
 from fedpriv.simulations.cli.options import AsJson, InsecureRay, Profile, RayAddress
 from fedpriv.simulations.cli.tables import finite
 from fedpriv.simulations.cli.terminal import err, out
@@ -65,7 +66,10 @@ def sweep(
     place = folder or new_folder(chosen.name).path
     gates = gates_of(chosen.gate, fail_if or [])
     minutes = minutes_of(chosen)
-    expected = "" if minutes is None else f"; all of it: about {minutes:.1f} minutes of one worker"
+    long = (
+        "less than a minute" if minutes is None or minutes < 1 else f"about {minutes:.0f} minutes"
+    )
+    expected = "" if minutes is None else f"; all of it: {long} of one worker"
     if workers is None and ray_address is None and not ray_pays(minutes):
         workers = 1
     began: list[tuple[float, int]] = []  # when the first cell was begun, and what was there
@@ -107,15 +111,27 @@ def sweep(
         if finding["severity"] == "warning":
             said = f"warning: {finding['cause']}: no setting learned more. {finding['detail']}"
             err.print(said, highlight=False, markup=False)
-    for row in () if partial else failed:
-        name = f"{row['defence']} {row['value']}, {row['attack']}"
-        err.print(f"{name}: {row['error']}", highlight=False, markup=False)
+    for line in () if partial else failures(failed):
+        err.print(line, highlight=False, markup=False)
     if failed and len(failed) == len(results["rows"]) and not partial:
         raise WorkFailed(f"Every cell failed, the first one with: {failed[0]['error']}")
     named = [scenario, *given(profile, settings)]
     again = shlex.join(["fedpriv", "sweep", *named, "--resume", "--out", str(place)])
     with kept(partial, again):
         check_defended(gates, results["scores"], results["rows"])
+
+
+def failures(rows: list[dict[str, Any]]) -> list[str]:
+    """Why cells have no result: a line for each attack and reason, however many cells it is."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        name = row["defence"] if row["value"] is None else f"{row['defence']} {row['value']}"
+        why = str(row["error"]).removeprefix(f"{FedprivError.__name__}: ")
+        found.setdefault((row["attack"], why), []).append(name)
+    return [
+        f"{attack} failed for {', '.join(dict.fromkeys(names))}: {why}"
+        for (attack, why), names in found.items()
+    ]
 
 
 def minutes_of(scenario: "Scenario") -> float | None:

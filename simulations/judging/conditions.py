@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
+from fedpriv.attacks.analytic.linear import first_linear
 from fedpriv.attacks.catalogue import ATTACKS, AttackRow
 from fedpriv.catalogue import DATASETS
 from fedpriv.clients.catalogue import PLUGINS
@@ -17,14 +18,14 @@ from fedpriv.clients.plugins.dnn import TaskEncoder
 from fedpriv.clients.plugins.ran import ReconstructiveAdversary
 from fedpriv.codes.coders import INPUT
 from fedpriv.codes.parties import settings
-from fedpriv.errors import BadOption
+from fedpriv.errors import BadObservation, BadOption
 from fedpriv.evidence.candidates import Candidates
 from fedpriv.evidence.truth import NETWORKS
 from fedpriv.metrics.faces import Verifier, verifier
 from fedpriv.policies.policy import Policy
 from fedpriv.runfolder import RunFolder, load_state
 from fedpriv.scenario import Scenario
-from fedpriv.scenario.built import dataset_of
+from fedpriv.scenario.built import dataset_of, model_of
 from fedpriv.simulations.judging.held import kept_candidates, make_candidates, own_samples
 from fedpriv.simulations.judging.knowledge import noise_settings
 from fedpriv.simulations.judging.shadows import shadow_federations
@@ -126,6 +127,13 @@ def one_sample(scenario: Scenario) -> bool:
     return scenario.training.local_steps == 1 and scenario.training.batch_size == 1
 
 
+def begins_linear(scenario: Scenario) -> bool:
+    try:
+        return bool(first_linear(model_of(scenario)))
+    except BadObservation:
+        return False
+
+
 def fewer_than_classes(scenario: Scenario) -> bool:
     training = scenario.training
     return training.local_steps == 1 and training.batch_size < dataset_of(scenario).classes
@@ -173,6 +181,9 @@ CONDITIONS = {
     "shadows": Condition("updates", shares_updates, shadows_of, ("shadows",)),
     "several-clients": Condition("updates of three or more clients, each seen", several_clients),
     "one-sample": Condition("updates of one sample", one_sample, in_evidence=True),
+    "first-linear": Condition(
+        "a model whose first layer is fully connected", begins_linear, in_evidence=True
+    ),
     "few-samples": Condition(
         "updates of one step on fewer samples than classes", fewer_than_classes, in_evidence=True
     ),

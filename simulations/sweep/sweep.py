@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from fedpriv.errors import BadScenario
 from fedpriv.lock import alone
 from fedpriv.metrics.gates import Gate, gates_of
 from fedpriv.progress import Progress, Told, go_on
@@ -17,6 +18,7 @@ from fedpriv.simulations.checks import check_exposed
 from fedpriv.simulations.federation.cluster import cluster
 from fedpriv.simulations.federation.gpus import gpus_per_client, take_given
 from fedpriv.simulations.federation.ray_life import check_alive
+from fedpriv.simulations.judging.conditions import why_not
 from fedpriv.simulations.judging.gate import check_gates
 from fedpriv.simulations.stopping import UntilFile
 from fedpriv.simulations.sweep.cells import (
@@ -76,10 +78,17 @@ def checked(scenario: Scenario, gates: Sequence[Gate] = ()) -> Plan:
     """The plan, when everything that can be known before training is right."""
     named = (*scenario.gate, *(gate.metric for gate in gates))
     plan = replace(plan_of(scenario), metrics=tuple(dict.fromkeys(named)))
+    idle: dict[str, str | None] = {}  # why an attack has nothing to do; None where it has
     for cells in plan.groups:
         first = cells[0]
         exposed = exposed_scenario(first.setting, sweep_of(scenario), first.batch)
         check_exposed(first.setting.scenario, exposed, [cell.attack for cell in cells])
+        for attack in (cell.attack for cell in cells if not cell.attack.options):
+            why = why_not(attack.name, exposed, strict=True)
+            idle[attack.name] = why and idle.get(attack.name, why)
+    for name, why in idle.items():
+        if why and name in sweep_of(scenario).attacks:
+            raise BadScenario(f"[sweep] attack '{name}' can find nothing here: {why}.")
     check_gates(gates, scenario, [cell.attack.name for cell in plan.cells])
     return plan
 

@@ -10,6 +10,7 @@ import tomli_w
 from fedpriv.scenario import from_tables, read
 from fedpriv.simulations.checks import problems
 from fedpriv.simulations.cli import main
+from fedpriv.simulations.cli.sweep import failures
 from fedpriv.simulations.forecast import forecast
 from fedpriv.strategies.rounds import said_once
 
@@ -18,6 +19,7 @@ SMALL = {
     "model": {"name": "mlp"},
     "federation": {"clients": 3, "rounds": 2},
 }
+ONE, LENET = {"batch-size": 1, "local-steps": 1}, {"name": "lenet"}
 WRONG = {
     "dp with BatchNorm": (
         {"model": {"name": "convnet"}, "plugins": [{"name": "dp", "epsilon": 8}]},
@@ -43,6 +45,14 @@ WRONG = {
     "an attack with a wrong signature": (
         {"attacks": [{"name": "own_parts:Deaf"}]},
         "attack 'own_parts:Deaf' must take (evidence, progress)",
+    ),
+    "a sweep of an attack with nothing to do": (
+        {
+            "model": {"name": "lenet"},
+            "sweep": {"attacks": ["linear"]},
+            "defences": [{"name": "none"}],
+        },
+        "'linear' can find nothing here: it needs a model whose first layer is fully connected",
     ),
     "more clients than samples": ({"federation": {"clients": 99, "rounds": 2}}, "99"),
 }
@@ -93,6 +103,22 @@ def test_a_mistake_is_found_before_any_training(wrong, own_parts):
     assert [text for text in found.values() if words in text], found
 
 
+def test_an_attack_that_will_find_nothing_is_said():
+    """A run goes on without it, so that it is a warning."""
+    batch = {"attacks": [{"name": "linear"}], "training": {"batch-size": 8, "local-steps": 1}}
+    (said,) = forecast(from_tables(SMALL | batch)).doubts
+    assert said == "attack 'linear' can find nothing here: it needs updates of one sample"
+    assert not forecast(from_tables(SMALL | batch | {"training": ONE})).doubts
+    (said,) = forecast(from_tables(SMALL | batch | {"training": ONE, "model": LENET})).doubts
+    assert said.endswith("it needs a model whose first layer is fully connected")
+
+
+def test_cells_that_fail_alike_are_one_line():
+    row = {"attack": "linear", "error": "FedprivError: no layer", "value": None}
+    rows = [row | {"defence": "none"}, row | {"defence": "noise", "value": 0.1}]
+    assert failures([*rows, rows[1]]) == ["linear failed for none, noise 0.1: no layer"]
+
+
 def test_all_mistakes_are_named_at_once(own_parts):
     tables = {"plugins": [{"name": "ars"}], "gate": {"psn": 20}}
     tables["attacks"] = [{"name": "linear", "rounds": [9]}]
@@ -116,6 +142,18 @@ def test_a_forecast_counts_victims_and_steps():
     none = forecast(from_tables(SMALL))
     assert few.attack_minutes > 0 == none.attack_minutes
     assert few.disk_gb > 0 == none.disk_gb and few.device.startswith("cpu")
+
+
+def test_a_forecast_counts_all_samples_behind_an_update(monkeypatch):
+    """A step of a search on ten local steps takes as long as ten on one."""
+    monkeypatch.setattr("fedpriv.simulations.forecast.step_seconds", lambda scenario: 1.0)
+    searched = {"attacks": [{"name": "strongest", "rounds": "last"}]}
+
+    def minutes(steps):
+        training = {"training": {"local-steps": steps, "batch-size": 2}}
+        return forecast(from_tables(SMALL | searched | training)).attack_minutes
+
+    assert minutes(10) == 10 * minutes(1) > 0
 
 
 def attacked(**federation):
@@ -153,7 +191,7 @@ def test_few_members_are_said_before_any_training():
     assert "warning: few candidates: Attacks are asked about 8 members" in "\n".join(
         few.lines
     )  # of 16 test samples
-    assert forecast(from_tables(SMALL | {"attacks": [{"name": "linear"}]})).doubts == ()
+    assert forecast(from_tables(SMALL | {"attacks": [{"name": "quick"}]})).doubts == ()
 
 
 def test_a_forecast_counts_shadow_clients(monkeypatch):
@@ -196,6 +234,7 @@ def test_new_writes_a_scenario_that_passes(fedpriv_command, tmp_path):
     made = read(str(path))
     assert [one.name for one in made.attacks] == ["quick", "idlg"] and made.federation.clients == 3
     assert made.plugins[0].options == {"epsilon": 8} and problems(made) == {}
+    assert made.training.lr == 0.1  # of quickstart, with which few rounds learn something
     commented = path.read_text("utf-8").replace("# limit", "limit").replace("# alpha", "alpha")
     assert tomllib.loads(commented)["data"]["limit"] == 600  # a comment is a key to be uncommented
     code, _, err = fedpriv_command("new", path, "--yes")

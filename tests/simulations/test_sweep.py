@@ -247,6 +247,9 @@ def test_every_sweep_that_ships_can_be_built(name, monkeypatch):
             with monkeypatch.context() as patch:
                 for part in ("shares_of", "check_model"):
                     patch.setattr(f"fedpriv.simulations.checks.{part}", lambda scenario: None)
+                patch.setattr(
+                    "fedpriv.simulations.sweep.sweep.why_not", lambda name, scenario, strict: None
+                )
                 private = "fedpriv.clients.plugins.differential_privacy.shares_of"
                 patch.setattr(private, lambda scenario: [range(500)])
                 checked(scenario)
