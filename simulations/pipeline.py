@@ -32,8 +32,9 @@ def run_all(
     gates: Sequence[Gate] | None = None,
     tell: Tell = silent,
     progress: Progress = go_on,
+    begins: Callable[[str], object] = str,
 ) -> dict[str, Any]:
-    """Every variant in its folder; what came of each, by name.
+    """Every variant in its folder; what came of each, by name. `begins` hears each name.
 
     `partial` is true when `progress` cut training or attacks short: then later variants are left
     out.
@@ -51,6 +52,8 @@ def run_all(
     for name, variant in variants:
         place = places[name]
         again = resume and place.scenario_file.exists()
+        if name:
+            begins(name)
         with following(place, variant, told):
             simulate(
                 variant,

@@ -101,11 +101,14 @@ def first_of_sweep(grid: Grid, what: Measure | None) -> First:
     own = scores[scores["defence"] != "none"] if "defence" in scores else scores
     found = tiles(grid.folder, own if len(own) else scores, what, 1) if what else []
     picture = found[0] if found else None
-    names = [str(name) for name in dict.fromkeys(grid.results.get("attack", ())) if name]
+    failed = grid.results.get("error", pd.Series("", grid.results.index)).fillna("") != ""
+    answers = grid.results[~failed]
+    names = [str(name) for name in dict.fromkeys(answers.get("attack", ())) if name]
     settings = grid.results.drop_duplicates([c for c in ("defence", "value") if c in grid.results])
     tested = [f"sample: {name}" for name in names]
     if len(settings):
-        tested.insert(0, f"{len(settings)} settings, {len(grid.results)} cells")
+        ended = f" of {len(failed)}" if failed.any() else ""
+        tested.insert(0, f"{len(settings)} settings, {len(answers)}{ended} cells")
     todo = "An audit of the setting that you choose says what holds, with which confidence:"
     return First(
         picture,

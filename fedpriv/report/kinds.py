@@ -72,6 +72,10 @@ def _why(states: set[str]) -> str:
 
 def _of_question(one: Mapping[str, Any], word: str) -> Kind:
     metric, light = METRICS.build(one["metric"]), OUTCOMES[word]
+    if one["claim"] == "classes":  # an error, not a share of hits
+        figures = f"mean error {one['worst']:.2f} of {one['clients']} clients"
+        blind = "" if one["blind"] is None else f"a blind guess: {one['blind']:.2f}"
+        return Kind(one["claim"], light, WORDS[light], figures, blind)
     if one["bound"] is None:
         figures = f"{one['hits']} of {one['victims']} right ({one['low']:.0%}–{one['high']:.0%})"
         blind = "" if one["blind"] is None else f"a blind guess: {one['blind']:.0%}"
@@ -160,7 +164,7 @@ def _of_members(scores: pd.DataFrame, what: Measure, named: str) -> Kind:
     others = int(best["others"].iloc[0]) if "others" in best else 0
     chance = chance_found(hits, count, others) if others else 1.0
     light: Light = "red" if chance < 1 - level else "grey"
-    beside = f"a blind guess: {USUAL:.0%}; so many by chance: p = {chance:.2g}"
+    beside = f"a blind guess: {USUAL:.0%}; chance alone finds as many with probability {chance:.2g}"
     figures = f"{named}{hits} of {count} {what.word}"
     return Kind(what.metric.of, light, WORDS[light], figures, beside)
 

@@ -36,7 +36,9 @@ def verdict_of_sweep(grid: Grid) -> Verdict:
     light: Light = "red"
     if len(holds):
         light = "green" if len(shown) else "grey"
-    counted = _counted(defended, len(sure), what, gates, len(holds) - len(whole))
+    named = grid.results["plugins" if "plugins" in grid.results else "defence"] != "none"
+    every = setting_names(grid.results[named]).nunique()
+    counted = _counted(defended, every, len(sure), what, gates, len(holds) - len(whole))
     if len(sure) > len(shown):
         counted += _few(sure["victims"])
     return Verdict(light, (counted, _best(done, bare, what), _price(sure, bare)))
@@ -74,15 +76,27 @@ def unmeasured(grid: Grid, gates: list[Measure]) -> set[str]:
 
 
 def _counted(
-    defended: pd.DataFrame, sure: int, what: Measure, gates: list[Measure], missing: int
+    defended: pd.DataFrame,
+    every: int,
+    sure: int,
+    what: Measure,
+    gates: list[Measure],
+    missing: int,
 ) -> str:
-    unaware = defended["unaware"].notna() & ~defended["unaware"].map(what.crosses)
+    """How many settings have a defence and a result, and how many of them hold against whom."""
+    tried = defended["unaware"].notna()
+    kept = (tried & ~defended["unaware"].map(what.crosses)).sum()
+    bound = f"keep every reconstruction within {what.shown(what.bound)}"
+    unaware = f"Against attackers who do not know it, {kept} of them {bound}."
+    if not tried.all():
+        unaware = f"Attackers who do not know it gave a result on {tried.sum()}"
+        unaware += f"; {kept} of these {bound}." if tried.any() else "."
+    result = "" if every == len(defended) else f", {len(defended)} of them a result"
     bounds = " and ".join(f"{gate.shown(gate.bound)} {gate.word}" for gate in gates)
     text = (
-        f"{len(defended)} settings have a defence. Against attackers who do not know it, "
-        f"{unaware.sum()} of them keep every reconstruction within {what.shown(what.bound)}. "
+        f"{every} settings have a defence{result}. {unaware} "
         f"Attackers who know it were tried on {defended['tested'].sum()}; {sure} of these keep "
-        f"every reconstruction within {bounds if len(gates) > 1 else 'it'}."
+        f"every reconstruction within {bounds if len(gates) > 1 or not tried.any() else 'it'}."
     )
     if missing:
         text += f" {missing} more may hold, but were not tested fully: cells are missing or failed."

@@ -11,9 +11,10 @@ from fedpriv.simulations.judging.outcome import Outcome, Word
 
 
 def sentence(word: Word, found: Sequence[Outcome], doubts: Sequence[str]) -> str:
-    """The verdict in one sentence, with its bound, its confidence and its victims."""
+    """The verdict with its bound, its confidence and its victims; a sentence for each leak."""
     if word == "leaks":
-        return "Leaks: " + "; ".join(leak(one) for one in found if one.word == "leaks") + "."
+        said = [leak(one) for one in found if one.word == "leaks"]
+        return "Leaks: " + " ".join(f"{text[0].upper()}{text[1:]}." for text in said)
     if word == "holds":
         return "Holds: " + "; ".join(bound(one) for one in found) + "."
     reasons = [*doubts, *(one.why for one in found if one.word == "undecided")]
@@ -29,17 +30,19 @@ def leak(one: Outcome) -> str:
     interval = f"95 % interval {one.low:.0%} to {one.high:.0%}"
     if one.bound is not None and one.unit == "client" and one.victims > one.clients:
         interval = f"{one.clients_hit} clients have one, {interval}"
+    if one.claim in ("member", "classes") and one.why:  # of a training as a whole
+        return f"the attack {one.why}"
     if one.bound is None:
         return (
-            f"{one.attack} is right about the {one.claim} of {one.hits} of {whom} ({interval}); a "
-            f"blind guess is right about {one.blind or 0:.0%}"
+            f"the attack {one.attack} is right about the {one.claim} of {one.hits} of {whom} "
+            f"({interval}), a blind guess about {one.blind or 0:.0%}"
         )
     side = "above" if metric.leaks == "high" else "below"
-    blind = f", a blind guess {metric.shown(one.blind)}" if one.blind is not None else ""
+    blind = f", a blind guess with {metric.shown(one.blind)}" if one.blind is not None else ""
     name = metric.said or one.metric
     return (
-        f"{one.hits} of {whom} come out {side} {metric.shown(one.bound)} {name} ({interval}); the "
-        f"worst, by {one.attack}, has {metric.shown(value)}{blind}"
+        f"{one.hits} of {whom} come out {side} {metric.shown(one.bound)} {name} ({interval}), the "
+        f"worst by {one.attack} with {metric.shown(value)}{blind}"
     )
 
 
@@ -80,15 +83,20 @@ def told_more(held: Sequence[Outcome]) -> str:
 
 
 def saved_steps(trials: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
-    """Which attacks took fewer steps than they have, and what planted samples say of that."""
-    cut = [
-        f"{attack} {one['steps']} of its {one['all-steps']} in {cell} ({one['taken'][0]:.1f} dB on "
-        f"{one['samples']} planted samples, {one['whole'][0]:.1f} dB with all steps)"
-        for cell, attacks in trials.items()
-        for attack, one in attacks.items()
-        if one["steps"] < one["all-steps"]
-    ]
-    return f" Steps were saved where planted samples lose nothing: {'; '.join(cut)}." if cut else ""
+    """Which attacks took fewer steps than they have; what planted samples say is in `trials`."""
+    taken: dict[str, tuple[set[int], int]] = {}
+    for attacks in trials.values():
+        for attack, one in attacks.items():
+            if one["steps"] < one["all-steps"]:
+                taken.setdefault(attack, (set(), one["all-steps"]))[0].add(one["steps"])
+    cut = [f"{name} to {_from_to(some)} of {all_} steps" for name, (some, all_) in taken.items()]
+    said = " Attacks were shortened where planted samples lose nothing by it: "
+    return f"{said}{', '.join(cut)}." if cut else ""
+
+
+def _from_to(numbers: set[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return f"{low}" if low == high else f"between {low} and {high}"
 
 
 def besides(found: Sequence[Outcome]) -> str:

@@ -88,6 +88,7 @@ def run(
             gates=gates,
             tell=told_on(err),
             progress=progress,
+            begins=lambda name: err.print(f"variant {name}", highlight=False, markup=False),
         )
     if as_json:
         typer.echo(json.dumps(finite(results)))
@@ -106,7 +107,7 @@ def print_results(title: str, results: dict[str, Any]) -> None:
             out.print(rounds_table(name or title, result["rounds"]))
     for name, result in results["rows"].items():
         print_leaks(name or title, result, out, err)
-    if any(result.get("scores") for result in results["rows"].values()):
+    if any(result.get("scores") or result.get("findings") for result in results["rows"].values()):
         print_verdict(Path(results["folder"]))
     out.print(f"run folder: {results['folder']}", highlight=False, soft_wrap=True)
     if results["report"]:
@@ -152,17 +153,22 @@ def summary_table(title: str, rows: list[dict[str, Any]]) -> Table:
     table = Table(title=title, caption=MEANS, caption_justify="left")
     for name in columns:
         words = name in ("run", "attack")
+        unit = " (dB)" if name.startswith("psnr") else ""
         table.add_column(
-            name if words else name.replace("-", " "),
+            name if words else name.replace("-", " ") + unit,
             justify="left" if words else "right",
             no_wrap=words,
         )
     for row in rows:
-        table.add_row(*(shown(row.get(name, "")) for name in columns))
+        table.add_row(*(shown(name, row.get(name, "")) for name in columns))
     return table
 
 
-def shown(value: object) -> str:
+def shown(name: str, value: object) -> str:
+    if isinstance(value, float) and ("accuracy" in name or "-hit" in name):
+        return f"{value:.1%}"
+    if isinstance(value, float) and name.startswith("psnr"):
+        return f"{value:.1f}"
     if isinstance(value, float) and value < 1e4:
         return f"{value:.3g}"
     return f"{value:.0f}" if isinstance(value, float) else str(value)

@@ -51,19 +51,29 @@ def findings_of(results: Sequence[Preflight]) -> list[Finding]:
 
 
 def empty(
-    observations: Sequence[Observation], truth_of: Callable[[str], Truth | None]
+    observations: Sequence[Observation], truth_of: Callable[[str], Truth | None], kept: bool = False
 ) -> list[Finding]:
-    """Updates without a sample, where other clients kept theirs: attacks on them have no score."""
+    """Updates without a sample: attacks on them have no score.
+
+    That is known where other clients kept theirs, and where all are `kept` and none is there.
+    """
     truths = {seen.name: truth_of(seen.name) for seen in observations}
     names = [name for name, truth in truths.items() if truth is None or not len(truth.indices)]
-    if len(names) in (0, len(truths)):
+    if not names or (len(names) == len(truths) and not kept):
         return []
-    detail = (
-        f"{len(names)} of {len(truths)} updates have no sample behind them, so that an attack on "
-        "them has no score: the table has fewer scores than updates were attacked. With dp every "
-        "batch is drawn at random, and a small one can be empty."
+    if len(names) == len(truths):
+        detail = "No update has a sample behind it, so that no attack has a score."
+    else:
+        detail = (
+            f"{len(names)} of {len(truths)} updates have no sample behind them, so that an attack "
+            "on them has no score: the table has fewer scores than updates were attacked."
+        )
+    detail += (
+        " With dp every batch is drawn at random, and a small one can be empty: attack more "
+        "updates (rounds, victims), or take a larger batch."
     )
-    return [{"cause": "empty batch", "severity": "warning", "detail": detail, "evidence": names}]
+    evidence = names if len(names) < len(truths) else []
+    return [{"cause": "empty batch", "severity": "warning", "detail": detail, "evidence": evidence}]
 
 
 def left_out(attack: str, why: str) -> Finding:

@@ -122,7 +122,7 @@ def judged(
     findings = []
     if recording.updates:
         findings = findings_of(examined(recording.updates, known, recording.device))
-        findings += empty(recording.updates, known)
+        findings += empty(recording.updates, known, truth_of is None and scenario.keeps_truth)
     if recording.updates and asks(wanted):  # attackers read candidates from the folder
         findings += in_the_way(folder, scenario, known)
     todo = []

@@ -4,16 +4,20 @@ import re
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 
+from fedpriv.columns import SUMMARY
 from fedpriv.errors import BadInput
 from fedpriv.report import embedding
+from fedpriv.report.about_summaries import summary_section
 from fedpriv.report.blocks import Section
 from fedpriv.report.drawing import svg
 from fedpriv.report.fronts import charts
 from fedpriv.report.leakage import measure
 from fedpriv.report.page import plain_page
+from fedpriv.report.reading import Material
 from fedpriv.report.value_sheets import by_value
 
 
@@ -33,6 +37,17 @@ def test_every_point_of_a_front_says_its_name_and_figures():
     assert "≤ none" in drawn and chart.layout["yaxis"]["type"] == "log"
     page = plain_page("Fronts", [Section("pareto", "Front", charts=[chart])], "fedpriv pareto a")
     assert "<h1>Fronts</h1>" in page and 'class="verdict' not in page and "<title>runs/" in page
+
+
+def test_columns_that_became_lines_are_explained():
+    columns = [*SUMMARY, "psnr", "psnr-blind"]
+    table = pd.DataFrame([dict.fromkeys(columns, 0.5) | {"run": name} for name in "ab"])
+    (shown,) = summary_section(Material([], [], [("R: summary", table)])).tables
+    told = {line[0]: line[-1] for line in shown.rows}
+    assert shown.columns == ["run", "a", "b", "what it is"]
+    assert told.keys() == {*columns} - {"run"} and all(told.values())
+    assert told["accuracy"] == SUMMARY["accuracy"] and "signal-to-noise" in told["psnr"]
+    assert "without evidence" in told["psnr-blind"]
 
 
 def test_a_sheet_has_a_row_for_every_value(make_run):

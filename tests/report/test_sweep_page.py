@@ -7,6 +7,7 @@ import pytest
 
 from fedpriv.report.about_sweeps import finished, measure_of, sweep_sections
 from fedpriv.report.drawing import svg
+from fedpriv.report.first import first_of_sweep
 from fedpriv.report.page import page_of, write_report
 from fedpriv.report.reading import read_material
 from fedpriv.report.sweep_verdict import verdict_of_sweep
@@ -83,6 +84,20 @@ def test_the_answer_names_the_cheapest_that_holds(tmp_path):
     assert "tried on 3; 2 of these keep" in first
     assert "35.0 dB, came from none with the attack dlg" in second
     assert "dp 0.1 with 80.0% accuracy, 90.0% without a defence" in third
+
+
+def test_cells_without_a_result_are_not_called_tested(tmp_path):
+    place = SweepFolder(sweep(tmp_path / "s", NONE | {("dp", 0.1, "noise-aware"): 9.0}))
+    broken = {"value": 0.1, "seed": 0, "batch": 1, "attack": "linear", "error": "Boom"}
+    kept = place.results().to_dict("records")
+    place.write_results([*kept, {"defence": "dp", **broken}, {"defence": "cut", **broken}])
+    (grid,) = read_material([place.path]).grids
+    said = verdict_of_sweep(grid).sentences[0]
+    assert said.startswith("2 settings have a defence, 1 of them a result.")
+    assert "who do not know it gave a result on 0." in said
+    assert "tried on 1; 0 of these keep every reconstruction within 20.0 dB" in said
+    tested = first_of_sweep(grid, measure_of(grid)).tested
+    assert "3 settings, 2 of 4 cells" in tested and "sample: linear" not in tested
 
 
 def test_charts_and_tables_of_a_sweep(tmp_path):

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from fedpriv.metrics.membership import alarms_for, chance_found
+from fedpriv.report.kinds import _of_question
+from fedpriv.simulations.audit.conclusion import saved_steps, sentence
 from fedpriv.simulations.judging.inferred import chance_gained, inferred
 
 
@@ -116,6 +118,27 @@ def test_class_shares_leak_when_they_take_most_of_the_blind_error_away():
     assert of(share_rows(np.linspace(0.7, 0.9, 10), blind)).word == "holds"
     assert of(share_rows(np.full(10, 1.2), blind)).why.startswith("it was attacked badly")
     assert of(share_rows([0.1], [0.9])).word == "undecided"
+
+
+def test_a_leak_is_said_in_a_sentence_and_an_error_is_no_share():
+    shares = of(share_rows(np.full(10, 0.2), np.full(10, 1.4)))
+    members = of(member_rows(np.full(60, 5.0), np.linspace(0.0, 1.0, 1000)))
+    said = sentence("leaks", [members, shares], [])
+    first, second = said.removeprefix("Leaks: ").split(". The attack ", 1)
+    assert first.startswith("The attack member-loss finds 100.0% of 60 members")
+    assert second.startswith("class-shares tells the class shares of 10 clients")
+    assert "error of 0.20; a blind guess has 1.40." in second and "140%" not in said
+    card = _of_question(shares.plain(), shares.word)
+    assert card.figures == "mean error 0.20 of 10 clients" and card.beside == "a blind guess: 1.40"
+
+
+def test_shortened_attacks_are_one_sentence():
+    cut = {"steps": 180, "all-steps": 1800}
+    whole = {"steps": 1800, "all-steps": 1800}
+    trials = {"round-1": {"strongest": cut}, "round-5": {"strongest": cut | {"steps": 450}}}
+    said = saved_steps(trials | {"round-9": {"dlg": whole}})
+    assert said.endswith(" lose nothing by it: strongest to between 180 and 450 of 1800 steps.")
+    assert saved_steps({"round-9": {"dlg": whole}}) == ""
 
 
 def test_signs_are_exchanged_exactly():

@@ -70,7 +70,9 @@ def table(path: Path) -> list[dict[str, str]]:
 def finished(tmp_path_factory) -> tuple[Path, dict]:
     folder = tmp_path_factory.mktemp("codes") / "run"
     show = lambda: PlainLines(Console(stderr=True))  # noqa: E731
-    return folder, run_all(from_tables(TABLES), RunFolder(folder), show)
+    told: list[str] = []
+    found = run_all(from_tables(TABLES), RunFolder(folder), show, begins=told.append)
+    return folder, {**found, "told": told}
 
 
 def test_every_variant_is_trained_attacked_scored_and_summed_up(finished):
@@ -86,6 +88,7 @@ def test_every_variant_is_trained_attacked_scored_and_summed_up(finished):
     ]
     assert all(float(row["bytes"]) > 0 and float(row["accuracy"]) > 0.2 for row in rows)
     assert len(results["summary"]) == len(rows)
+    assert results["told"] == ["none", "ars", "fedavg"]  # who waits hears which one it is
     assert (folder / "report.html").exists()
     assert (folder / "pareto.png").exists()
 

@@ -3,10 +3,12 @@
 import json
 import math
 from dataclasses import replace
+from io import StringIO
 from types import SimpleNamespace
 
 import pytest
 import torch
+from rich.console import Console
 
 from fedpriv.catalogue import METRICS
 from fedpriv.errors import BadInput, BadOption, GateCrossed, Undecided
@@ -20,6 +22,7 @@ from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables
 from fedpriv.scenario.built import dataset_of
 from fedpriv.scenario.built import test_samples as public_samples
+from fedpriv.simulations.cli.ending import print_leaks
 from fedpriv.simulations.cli.sweep import cap_table
 from fedpriv.simulations.judging.findings import empty
 from fedpriv.simulations.judging.gate import check, check_gates
@@ -392,6 +395,11 @@ def test_updates_without_a_sample_are_said():
     kept["1-1"] = truth_of(torch.zeros(0, 1, 4, 4), torch.zeros(0))
     assert empty(seen, kept.get)[0]["evidence"] == ["1-1", "1-2"]
     assert empty(seen[:1], kept.get) == empty(seen, {}.get) == []  # nobody kept anything
+    (said,) = empty(seen, {}.get, kept=True)  # all would have
+    assert said["detail"].startswith("No update has a sample") and said["evidence"] == []
+    out, err = Console(file=StringIO()), Console(file=StringIO(), width=1000)
+    print_leaks("dp", {"scores": [], "findings": [said]}, out, err)
+    assert "warning: empty batch: No update has a sample" in err.file.getvalue()
 
 
 def test_a_blind_guess_stands_beside_every_cap():
