@@ -41,16 +41,31 @@ class SweepFolder(RunFolder):
         if self.scenario_file.read_text("utf-8") != scenario.toml():
             raise BadFolder(f"'{self.path}' was started with other settings; give another --out.")
 
+    @property
+    def trainings(self) -> Path:
+        """The federations that were trained, a run folder each."""
+        return self.path / "training"
+
+    @property
+    def exposed(self) -> Path:
+        """The rounds whose updates were attacked, a run folder each."""
+        return self.path / "victims"
+
+    @property
+    def cells(self) -> Path:
+        """The result of every cell as JSON, which `--resume` reads."""
+        return self.path / "cells"
+
     def training(self, name: str) -> RunFolder:
         """The federation that was trained for a setting."""
-        return self.below("training", name)
+        return self.below(self.trainings.name, name)
 
     def victims(self, name: str) -> RunFolder:
         """The round of a setting and batch size in which updates were exposed."""
-        return self.below("victims", name)
+        return self.below(self.exposed.name, name)
 
     def cell_file(self, name: str) -> Path:
-        return self.path / "cells" / f"{name}.json"
+        return self.cells / f"{name}.json"
 
     def write_cell(self, name: str, result: Mapping[str, Any]) -> None:
         write_text(self.cell_file(name), json.dumps(dict(result)))

@@ -196,7 +196,8 @@ def _scale(victims: Victims, scale: float) -> Iterator[Finding]:
             "mismatch",
             f"the update is {scale:.3g} times what lr {lr:g} gives: the learning rate was "
             f"{lr * scale:.3g} (or the loss "
-            "is scaled). Record the right one, or use a cosine attack.",
+            "is scaled). Record the right one, or use an attack that compares directions, such as "
+            "'adam+cosine'.",
         )
 
 
@@ -212,9 +213,9 @@ def _reduction(victims: Victims, head: Head) -> Iterator[Finding]:
         yield Finding(
             cause,
             "mismatch",
-            f"the head's bias gradient pushes logits up by {up:.3g}, a mean over the batch by at "
-            "most 1: the loss is "
-            f"summed, or lr {victims.facts.lr:g} is wrong.",
+            f"the gradient of the last layer's bias is {up:.3g} upwards in all, for a mean over "
+            "the batch it is 1 at most: the loss is a sum over samples, or lr "
+            f"{victims.facts.lr:g} is wrong.",
         )
 
 

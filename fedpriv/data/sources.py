@@ -48,7 +48,7 @@ class Source:
             f"(1) set root to a folder with {names}; "
             f"(2) set the environment variable {VARIABLE} to such a folder (now "
             f"{folder or 'unset'}); "
-            f"(3) {hub}."
+            f"(3) {hub}. 'mnist-5k' and 'synthetic' need none of this."
         )
 
 

@@ -95,7 +95,10 @@ def builder(known: ImageSet) -> Callable[..., Dataset]:
     """What DATASETS calls."""
 
     def build(root: str | None = None, normalise: bool = True, hub: str = "") -> Dataset:
-        """The images of one set.
+        """The images of one set: from its .npz file in the folder, or else from the hub.
+
+        The file has the arrays x_train and x_test, bytes of shape (N, H, W) or (N, H, W, 3), and
+        y_train and y_test, whole numbers. A private attribute is two more arrays of whole numbers.
 
         Args:
             root: The folder with the files.

@@ -62,6 +62,23 @@ def test_a_worked_page_works_as_printed(name, tmp_path, monkeypatch):
                 assert ended(line[2:], monkeypatch) == 0, line
 
 
+@pytest.mark.slow
+def test_the_parts_of_own_parts_work(tmp_path, monkeypatch):
+    """All code of the page in one file, run by the scenario at its top."""
+    text = (ROOT / "docs" / "howto" / "own-parts.md").read_text("utf-8")
+    blocks = [(kind, block) for kind, _, block in FENCE.findall(text)]
+    code = "\n".join(block for kind, block in blocks if kind == "python")
+    (tmp_path / "my_project").mkdir()
+    (tmp_path / "my_project" / "parts.py").write_text(code, "utf-8")
+    (tmp_path / "s.toml").write_text(next(block for kind, block in blocks if kind == "toml"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    assert ended("fedpriv list attacks my_project.parts:MeanOfOwn", monkeypatch) == 0
+    assert ended("fedpriv check s.toml", monkeypatch) == 0
+    assert ended("fedpriv run s.toml --out R", monkeypatch) == 1  # its gate: a guess was too good
+    assert "largest" in (tmp_path / "R" / "scores.csv").read_text("utf-8")
+
+
 def ended(line: str, monkeypatch: pytest.MonkeyPatch) -> int:
     """The exit code of a line: fedpriv in this process, which has imported all of it already."""
     command, _, otherwise = line.partition(" || ")

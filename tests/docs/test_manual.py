@@ -3,6 +3,7 @@
 import csv
 import importlib.util
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -106,28 +107,57 @@ CODES = {
 ATTACKS = [{"name": name} for name in ("linear", "member-loss")]
 
 
+CODES |= {"variants": [{"name": "shared"}, {"name": "again"}]}
+SWEPT = TINY | {
+    "sweep": {"attacks": ["linear"], "seeds": [0], "victims": 2},
+    "defences": [
+        {"name": "noise", "plugins": [{"name": "noise"}], "vary": "noise.scale", "values": [0.1]}
+    ],
+}
+TABLES = {
+    "scores.csv": columns.HEAD | columns.TAIL,
+    "summary.csv": columns.SUMMARY,
+    "partition.csv": columns.PARTITION,
+    "pareto.csv": columns.PARETO,
+    "results.csv": columns.RESULTS,
+    "cap.csv": columns.CAP,
+}
+
+
 @pytest.mark.parametrize(
-    "tables",
-    [TINY | {"attacks": ATTACKS}, TINY | {"plugins": [{"name": "dp", "epsilon": 9}]}, CODES],
+    ("tables", "written"),
+    [
+        (TINY | {"attacks": ATTACKS}, {"scores.csv", "partition.csv"}),
+        (TINY | {"plugins": [{"name": "dp", "epsilon": 9}]}, {"partition.csv"}),
+        (CODES, {"scores.csv", "partition.csv", "summary.csv", "pareto.csv"}),
+        (SWEPT, {"scores.csv", "results.csv", "cap.csv"}),
+    ],
+    ids=["updates", "dp", "codes", "sweep"],
 )
-def test_every_file_and_column_of_a_run_is_explained(tmp_path, tables):
-    folder = RunFolder(tmp_path / "R")
-    api.run(from_tables(tables), out=folder.path, quiet=True)
-    known = [line.strip("`") for line in manual.described(RunFolder, Path("R"))]
-    for path in folder.path.rglob("*"):
-        place = path.relative_to(folder.path).as_posix()
+def test_every_file_and_column_of_a_run_is_explained(tmp_path, tables, written):
+    root, swept = tmp_path / "R", "sweep" in tables
+    if swept:
+        api.sweep(from_tables(tables), out=root, workers=1)
+    else:
+        api.run(from_tables(tables), out=root, quiet=True)
+    known = [
+        line.strip("`")
+        for folder in (RunFolder, *([SweepFolder] if swept else []))
+        for line in manual.described(folder, Path("R"))
+    ]
+    found = set()
+    for path in root.rglob("*"):
+        place = re.sub("^(shared|again)/", "", path.relative_to(root).as_posix())  # of variants
         inside = any(place.startswith(one) for one in known if one.endswith("/"))
         assert path.is_dir() or place in known or inside, place
-    for line in folder.rounds():
-        unknown = [key for key in line if not columns.explained(key, columns.ROUNDS, ())]
-        assert not unknown
-    for file, told in {
-        folder.scores_file: columns.HEAD | columns.TAIL,
-        folder.summary_file: columns.SUMMARY,
-        folder.partition_file: columns.PARTITION,
-        folder.pareto_file: columns.PARETO,
-    }.items():
-        if file.exists():
-            with file.open(newline="") as lines:
+        if place in TABLES:
+            found.add(place)
+            with path.open(newline="") as lines:
                 head = next(csv.reader(lines))
-            assert not [name for name in head if not columns.explained(name, told, METRICS)], file
+            told = TABLES[place]
+            assert not [name for name in head if not columns.explained(name, told, METRICS)], place
+        elif place == "rounds.jsonl":
+            rounds = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+            keys = {key for line in rounds for key in line}
+            assert not [key for key in keys if not columns.explained(key, columns.ROUNDS, ())]
+    assert found == written
