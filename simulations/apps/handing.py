@@ -88,7 +88,7 @@ class Handed:
             allowed = "" if self.holds else f", and {SHARE:.0%} are allowed"
             untested = "" if self.holds else "; whether it could from whole updates was not tested"
             return (
-                f"the attack recovers {said}, handed one by one: at most {one.at_most:.0%} of all "
+                f"the attack recovers {said}, handed one by one: at most {one.at_most:.1%} of all "
                 f"samples ({LEVEL:.0%} confidence){allowed}{untested}"
             )
         if self.holds:

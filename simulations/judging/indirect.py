@@ -38,7 +38,7 @@ def drawn(one: Outcome, most: float) -> str:
     """What is said where too many are drawn for a bound."""
     return (
         f"someone who is told more draws {one.hits} of {one.victims} samples of {one.clients} "
-        f"clients, so that only at most {most:.0%} follows ({SHARE:.0%} are allowed); whether the "
+        f"clients, so that only at most {most:.1%} follows ({SHARE:.0%} are allowed); whether the "
         "updates themselves give these away was not tested"
     )
 

@@ -186,7 +186,7 @@ def test_only_a_bound_from_single_steps_leaves_no_doubt(found, holds):
     assert (not doubts) == holds
     if found is MANY:
         assert "recovers 4 of 64 samples from single steps of 32" in doubts[0]
-        assert "at most 23% of all samples" in doubts[0] and "10% are allowed" in doubts[0]
+        assert "at most 23.0% of all samples" in doubts[0] and "10% are allowed" in doubts[0]
         assert "from whole updates was not tested" in doubts[0]
 
 
