@@ -35,12 +35,14 @@ from fedpriv.simulations.apps.settling import Settled, settled
 from fedpriv.simulations.apps.spending import Mechanism
 from fedpriv.simulations.apps.watching import Watched
 from fedpriv.simulations.audit.battery import RACER
+from fedpriv.simulations.audit.fairness import at_worst
 from fedpriv.simulations.audit.trials import Trial
 from fedpriv.simulations.judging.attacking import Recording
 from fedpriv.simulations.judging.deciding import decided
 from fedpriv.simulations.judging.indirect import indirect, shares_of_clients
 from fedpriv.simulations.judging.judge import scored_claims
-from fedpriv.simulations.judging.outcome import Outcome, attacked_badly
+from fedpriv.simulations.judging.outcome import Outcome, attacked_badly, gains_of
+from fedpriv.tables import Row
 
 PARTS = (16, 8)  # samples of a step that are handed over
 CLIENTS = 40  # at most; of 16 samples each, 18 may be drawn within a bound of a tenth
@@ -84,6 +86,9 @@ class Handed:
                 f"the attack recovers {said}, handed one by one, which decides nothing about "
                 f"updates: {self.open}"
             )
+        if self.badly:
+            why = f"which decides nothing: {one.why}"
+            return f"the attack recovers {said}, handed one by one, {why}"
         if one.hits:
             allowed = "" if self.holds else f", and {SHARE:.0%} are allowed"
             untested = "" if self.holds else "; whether it could from whole updates was not tested"
@@ -246,7 +251,8 @@ def handed_parts(
         if found is None or found.bound is None:
             continue
         gate = Gate(found.metric, found.above, found.bound)
-        if badly := bool(why := attacked_badly(gate, whole)):
+        why = attacked_badly(gate, whole) or unproven(how.trial, gate, whole)
+        if badly := bool(why):
             found = replace(found, word="undecided", why=why)
             break
         found = indirect(found, [whole])
@@ -261,6 +267,14 @@ def handed_parts(
     size = max(map(slots_of, steps))
     trial = how.trial if how is not None else None
     return Handed(named, size, open=unsure, late=late, badly=badly, trial=trial)
+
+
+def unproven(trial: Trial | None, gate: Gate, rows: Sequence[Row]) -> str:
+    """Why the failure of an attack says nothing: it beats a blind guess nowhere."""
+    gains = [gain for own in gains_of(gate.metric, gate.above, rows).values() for gain in own]
+    if trial is None or trial.works or not gains or at_worst(gains, LEVEL) > 0:
+        return ""
+    return "the attack beats a blind guess neither on clients nor on planted samples"
 
 
 def hopeless(shares: Sequence[float]) -> bool:

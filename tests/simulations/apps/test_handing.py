@@ -10,6 +10,7 @@ from fedpriv.clients.noticing import Eyes, Notes
 from fedpriv.evidence.claims import Public
 from fedpriv.evidence.observation import Observation
 from fedpriv.evidence.truth import Truth
+from fedpriv.metrics.gates import Gate
 from fedpriv.metrics.rates import SHARE, mean_at_most
 from fedpriv.runfolder import RunFolder
 from fedpriv.simulations.apps.attempts import Tried
@@ -19,10 +20,12 @@ from fedpriv.simulations.apps.handing import (
     handed,
     hopeless,
     single_steps,
+    unproven,
     why_open,
 )
 from fedpriv.simulations.apps.spending import Mechanism
 from fedpriv.simulations.apps.watching import Watched
+from fedpriv.simulations.audit.trials import Trial
 from fedpriv.simulations.judging.outcome import Outcome
 from fedpriv.simulations.judging.sums import joined
 
@@ -209,6 +212,23 @@ def test_what_single_steps_showed_is_a_row_of_the_verdict(found):
 def test_more_clients_follow_while_a_bound_is_possible():
     assert not hopeless([0.0] * 8) and not hopeless([1 / 32] * 8)
     assert hopeless([1.0]) and hopeless([0.9] * 8)
+
+
+def scored(*decibels):
+    return [
+        {"attack": "strongest", "node": n, "victim": n, "psnr": value, "psnr-blind": 12.0}
+        for n, value in enumerate(decibels)
+    ]
+
+
+def test_an_attack_that_beats_a_blind_guess_nowhere_proves_nothing():
+    gate, no_better = Gate("psnr", True, 20.0), scored(11.0, 13.0, 10.5, 13.5)
+    fails = Trial(whole=(9.0, 9.5, 9.2), blind=(12.0, 11.9, 12.1))
+    works = Trial(whole=(15.0, 15.5, 15.2), blind=(12.0, 11.9, 12.1))
+    assert "neither on clients nor on planted samples" in unproven(fails, gate, no_better)
+    assert not unproven(works, gate, no_better)
+    assert not unproven(fails, gate, scored(14.0, 14.5, 14.2, 13.9))
+    assert not unproven(None, gate, no_better)
 
 
 def test_a_step_that_cannot_decide_is_searched_for_a_short_time_only(tmp_path):
