@@ -32,7 +32,7 @@ def kinds_of_audit(found: Mapping[str, Any]) -> list[Kind]:
     A kind that holds by its scores is undecided where the audit doubts them.
     """
     judged = [
-        _of_question(one, word_of(one, found["doubts"]))
+        _of_question(one, word_of(one, found["doubts"]), one["claim"] in found.get("told", ()))
         for one in (*found["questions"], *found.get("besides", ()))
     ]
     known = {one.claim for one in judged}
@@ -70,7 +70,8 @@ def _why(states: set[str]) -> str:
     return "no bound decides it; the figures are below" if "tested" in states else "see below"
 
 
-def _of_question(one: Mapping[str, Any], word: str) -> Kind:
+def _of_question(one: Mapping[str, Any], word: str, told: bool = False) -> Kind:
+    """With `told` a server was asked that knows more than the real one; its hits are a bound."""
     metric, light = METRICS.build(one["metric"]), OUTCOMES[word]
     if one["claim"] == "classes":  # an error, not a share of hits
         figures = f"mean error {one['worst']:.2f} of {one['clients']} clients"
@@ -87,6 +88,8 @@ def _of_question(one: Mapping[str, Any], word: str) -> Kind:
     figures = f"{one['hits']} of {one['victims']} {bound} ({interval})"
     by = f" by {one['attack']}" if one["attack"] else ""
     beside = f"worst {metric.shown(one['worst'])}{by}, blind {metric.shown(one['blind'])}"
+    if told and word != "leaks":
+        beside += "; all by a server that is told more than the real one"
     return Kind(one["claim"], light, WORDS[light], figures, beside)
 
 

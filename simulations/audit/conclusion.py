@@ -67,15 +67,24 @@ def bound(one: Outcome) -> str:
     )
 
 
-def told_more(held: Sequence[Outcome]) -> str:
-    """By whom kinds of claim were judged that not even a better informed server can make."""
+def told_more(held: Sequence[Outcome], again: bool = False) -> str:
+    """By whom kinds of claim were judged that not even a better informed server can make.
+
+    With `again` a sample may come in several steps, as under dp.
+    """
     if not held:
         return ""
     text = (
         f" About the {' and the '.join(sorted({one.claim for one in held}))} a server was asked "
         "that is also told each client's model after its first step, and so knows more than the "
-        "real one. The samples are those of that step, which clients draw at random."
+        "real one. The samples are those of that step, which clients draw at random: one batch of "
+        "each client in each of these rounds."
     )
+    if again:
+        text += (
+            " Under dp a sample may come again in a later step. What several steps say of one "
+            "sample together was not tested; ε counts it."
+        )
     hits = sum(one.hits for one in held if one.bound is not None)
     if hits:
         text += f" It draws {hits} of them, so that the bound is larger than without a hit."

@@ -68,12 +68,12 @@ def concluded(work: Audit) -> dict[str, Any]:
     others = [one for one in decided((), configured) if one.claim not in asked_of]
     asked = decided(work.gates, work.possible.rows)
     accuracy = rounds[-1].get("accuracy") if rounds else None
-    best = cheapest(work.tried)
+    best, card = cheapest(work.tried), written_card(work.folder)
     found: dict[str, Any] = {
         "schema": SCHEMA,
         "outcome": word,
         "sentence": sentence(word, questions, reasons)
-        + told_more(work.own.held)
+        + told_more(work.own.held, again=card is not None)
         + saved_steps(work.own.trials)
         + besides(others),
         "doubts": reasons,
@@ -117,7 +117,7 @@ def concluded(work: Audit) -> dict[str, Any]:
             "used": round((time.time() - work.clock.started) / 60, 2),
         },
         "interrupted": work.told.stopped,
-        "dp-card": written_card(work.folder),
+        "dp-card": card,
         "folder": str(work.folder.path),
     }
     work.folder.write_gates(found["gates"])

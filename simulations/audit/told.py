@@ -97,19 +97,19 @@ def about(rows: Iterable[Row], kinds: set[str]) -> list[Row]:
     return [{key: value for key, value in row.items() if key not in hidden} for row in rows]
 
 
-def merged(told: Found, direct: Found, held: Sequence[Outcome]) -> Found:
+def merged(
+    told: Found, direct: Found, held: Sequence[Outcome], gates: Sequence[Gate] = ()
+) -> Found:
     """Both stages as one, the told one with the kinds of claim that it decides.
 
     About these kinds the updates themselves, which nobody searched, count only where they leak. So
     do owners: few updates are too few to tell them by, and all rounds of the training are asked.
     """
     kinds = {one.claim for one in held}
-    words = {one.claim: one.word for one in outcomes((), direct.rows)}
-    asked = {
-        claim
-        for claim, word in words.items()
-        if word == "leaks" or (claim not in kinds and claim != "owner")
-    }
+    found = [*outcomes((), direct.rows), *(outcomes(gates, direct.rows) if gates else ())]
+    leaking = {one.claim for one in found if one.word == "leaks"}
+    open_yet = {one.claim for one in found} - kinds - {"owner"}
+    asked = leaking | open_yet
     return Found(
         rows=about(direct.rows, asked),
         missing=[*told.missing, *direct.missing],

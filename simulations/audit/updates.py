@@ -126,7 +126,7 @@ def configured(work: Audit, cells: Sequence[Cell], units: int) -> Found:
     if "sample" not in kinds:
         return untold(work, cells, told, searched)
     work.tell(f"what a server that is told more says of the {' and the '.join(kinds)} is enough")
-    return merged(told, read(work, cells), held)
+    return merged(told, read(work, cells), held, work.gates)
 
 
 def read(work: Audit, cells: Sequence[Cell]) -> Found:

@@ -3,6 +3,9 @@
 Whoever is told less draws no more. So the share of samples that the better informed server draws
 bounds what the real one can draw, and its hits are no leak of the federation. Samples of a client
 may be drawn together: the bound is about the mean share over clients (`mean_at_most`).
+
+It asks about one batch of each client. So its bounds are about samples, also without a hit: a
+client has many batches, and that none of one batch is drawn says little about all of its samples.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,9 +20,9 @@ from fedpriv.tables import Row
 def indirect(one: Outcome, parts: Iterable[Sequence[Row]]) -> Outcome:
     """The outcome for a server that is told less; `parts` are scores of rounds or settings.
 
-    Each part has its own bound, and the largest counts. What was no leak stays what it is.
+    Each part has its own bound, and the largest counts. What is undecided stays so.
     """
-    if one.word != "leaks" or one.bound is None:
+    if one.word == "undecided" or one.bound is None:
         return one
     gate, most = Gate(one.metric, one.above, one.bound), 0.0
     for rows in parts:

@@ -14,20 +14,24 @@ from fedpriv.errors import BadOption
 from fedpriv.evidence.folder import load_folder
 from fedpriv.metrics.gates import parsed
 from fedpriv.progress import go_on
+from fedpriv.report.kinds import kinds_of_audit
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import from_tables, merged
 from fedpriv.simulations.audit import audit, doubts
 from fedpriv.simulations.audit.battery import Method, racers, standing, steps_of
 from fedpriv.simulations.audit.cells import Cell, cell_scenario, in_message, together
 from fedpriv.simulations.audit.codes import on_codes
-from fedpriv.simulations.audit.conclusion import saved_steps
+from fedpriv.simulations.audit.conclusion import bound, saved_steps, told_more
 from fedpriv.simulations.audit.ladder import candidates, judged_defence
 from fedpriv.simulations.audit.probe import Found, Means, Probe
 from fedpriv.simulations.audit.scored import without_owners
 from fedpriv.simulations.audit.stage import exposed_cell, uncounted
 from fedpriv.simulations.audit.tasks import one_by_one
+from fedpriv.simulations.audit.told import holding
+from fedpriv.simulations.audit.told import merged as both
 from fedpriv.simulations.audit.trials import TrialTask
 from fedpriv.simulations.federation.exposure import Starts
+from fedpriv.simulations.judging.deciding import answered
 from fedpriv.simulations.judging.outcome import outcomes, overall
 
 NOISY = merged(UPDATES, {"plugins": [{"name": "noise", "scale": 0.1}]})
@@ -208,3 +212,48 @@ def test_a_count_that_clients_hide_leaves_an_audit_undecided(tmp_path):
     few = [replace(seen, num_examples=1, batch_size=1) for seen in probe.recording.updates]
     hidden = replace(probe, recording=replace(probe.recording, evidence=few))
     assert "look for 1 samples of a client, and clients use" in uncounted(hidden)
+
+
+def first_batches(hits=0):
+    """What a server that is told more draws of one batch of 34 clients, 16 samples each."""
+    drawn = {(node, 0) for node in range(hits)}
+    about = {"run": "round-1-batch-own-told", "psnr-blind": 10.0}
+    return [
+        score(node, 25.0 if (node, sample) in drawn else 12.0 + sample % 2, **about)
+        | {"victim": f"{node}-{sample}"}
+        for node in range(34)
+        for sample in range(16)
+    ]
+
+
+@pytest.mark.parametrize("hits", [0, 3])
+def test_one_batch_of_a_client_says_nothing_about_all_of_its_samples(hits):
+    """A client has many batches. None of one drawn is no bound on clients with a sample drawn."""
+    (one,) = holding(Found(rows=first_batches(hits)), [parsed("psnr>20")])
+    assert one.word == "holds" and one.unit == "sample"
+    assert "clients have a sample" not in bound(one) and "of samples can be drawn" in bound(one)
+
+
+def test_hits_of_a_better_informed_server_are_never_shown_without_their_reason():
+    """ "3 of 544 above 20 dB" in green must say that they are of a server that is told more."""
+    (one,) = holding(Found(rows=first_batches(3)), [parsed("psnr>20")])
+    audited = {"questions": [one.plain()], "doubts": [], "coverage": [], "told": ["sample"]}
+    (card,) = kinds_of_audit(audited)
+    assert card.light == "green" and "told more" in card.beside
+
+
+def test_a_leak_by_a_gate_alone_is_no_less_a_leak_than_one_by_the_default_bound():
+    """17 dB leaks by `psnr>16` and not by 20 dB: the updates themselves decide by the gate."""
+    gates = [parsed("psnr>16")]
+    told = Found(rows=first_batches())
+    direct = Found(rows=[score(0, 17.0, run="round-1-batch-own")])
+    held = holding(told, gates)
+    assert [one.word for one in held] == ["holds"]
+    found = both(told, direct, held, gates)
+    assert [one.word for one in answered(gates, found.rows, held)] == ["leaks"]
+
+
+def test_what_several_private_steps_say_together_is_not_claimed():
+    (one,) = holding(Found(rows=first_batches()), [parsed("psnr>20")])
+    assert "several steps" in told_more([one], again=True)
+    assert "several steps" not in told_more([one])
