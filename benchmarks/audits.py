@@ -30,6 +30,7 @@ from rich.console import Console
 from fedpriv.attacks.catalogue import ATTACKS
 from fedpriv.errors import FedprivError
 from fedpriv.evidence.claims import Reconstruction, claims_in
+from fedpriv.evidence.victims import slots_of
 from fedpriv.metrics.images import psnr
 from fedpriv.runfolder import RunFolder
 from fedpriv.scenario import Scenario, from_tables, merged
@@ -42,7 +43,7 @@ from fedpriv.simulations.judging.outcome import outcomes, overall
 from fedpriv.simulations.judging.recordings import of_run
 from fedpriv.tables import rows_in
 
-VICTIMS = 4  # clients whose updates single attacks see
+VICTIMS, SAMPLES = 4, 8  # clients whose updates single attacks see, or so many samples; 2 at least
 TIMES = 3  # as much time as the audit's best attack had
 LOUD = {"name": "loud", "plugins": [{"name": "noise", "scale": 10.0}]}  # the only defence tried
 BASE = {
@@ -96,9 +97,11 @@ def audited(name: str, place: Path) -> tuple[dict[str, Any], float]:
 
 def victims_in(folder: RunFolder) -> list[Any]:
     """The updates that single attacks see: the first that are not planted."""
+    updates = of_run(folder).updates
+    most = max(2, min(VICTIMS, SAMPLES // slots_of(updates[0])))
     scores = rows_in(RunFolder(folder.path.parents[1]).scores())
     counted = {str(row["node"]) for row in scores if row.get("folder") == f"cells/{CELL}"}
-    return [seen for seen in of_run(folder).updates if str(seen.node) in counted][:VICTIMS]
+    return [seen for seen in updates if str(seen.node) in counted][:most]
 
 
 def best_of(place: Path, nodes: set[str]) -> Best:

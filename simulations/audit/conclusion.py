@@ -154,6 +154,19 @@ def without_time(untried: Sequence[str]) -> str:
     )
 
 
+def without_need(word: Word, asked: bool) -> str:
+    """What is said of defences where no leak was found that one could be tried on.
+
+    `asked` says whether it was tested what a server could ask for.
+    """
+    if word == "leaks" or asked:
+        return "" if word == "leaks" else "No defence was tried: no leak was found to try one on."
+    return (
+        "No defence was tried: no leak was found in the rounds as configured, and the time ended "
+        "before it was tested what a server could ask for."
+    )
+
+
 def interval(price: Price) -> str:
     """The interval of an accuracy, in words."""
     if price.low is None or price.high is None:
@@ -186,13 +199,16 @@ def command(named: str, *more: str) -> str:
     return f"fedpriv audit {named} {shlex.join(more)}"
 
 
-def possible(found: Sequence[Outcome], word: Word) -> str:
-    """What a server could make clients do that sets the configuration."""
+def possible(found: Sequence[Outcome], word: Word, terms: str = "") -> str:
+    """What a server could make clients do that sets the configuration.
+
+    `terms` says which terms of clients stop that.
+    """
     if word == "leaks":
         said = "; ".join(leak(one) for one in found if one.word == "leaks")
         return (
             f"A server that sets the configuration can ask for more: with one step on 1, 4 or 8 "
-            f"samples, {said}. A client's terms can forbid such rounds."
+            f"samples, {said}.{terms or ' Terms of clients can forbid such rounds.'}"
         )
     if word == "holds":
         return "One step on 1, 4 or 8 samples, which a server could ask for, leaks no more."

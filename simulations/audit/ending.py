@@ -8,6 +8,7 @@ from typing import Any
 from fedpriv.metrics.gates import Gate
 from fedpriv.report.page import write_report
 from fedpriv.simulations.audit import doubts as doubting
+from fedpriv.simulations.audit.cells import possible_cells
 from fedpriv.simulations.audit.conclusion import (
     advice,
     besides,
@@ -19,6 +20,7 @@ from fedpriv.simulations.audit.conclusion import (
     saved_steps,
     sentence,
     told_more,
+    without_need,
     without_time,
 )
 from fedpriv.simulations.audit.coverage import Audited, Line, coverage
@@ -29,12 +31,14 @@ from fedpriv.simulations.audit.ladder import (
     largest_epsilon,
 )
 from fedpriv.simulations.audit.malicious import promised
+from fedpriv.simulations.audit.own_terms import stopping
 from fedpriv.simulations.audit.planted_series import of_controls
 from fedpriv.simulations.audit.probe import Found
 from fedpriv.simulations.audit.state import Audit
 from fedpriv.simulations.dp.card import written_card
 from fedpriv.simulations.judging.deciding import answered, decided
 from fedpriv.simulations.judging.outcome import Outcome, Word, overall
+from fedpriv.strategies.catalogue import row_of
 from fedpriv.tables import Row
 
 SCHEMA = "fedpriv-verdict-1"
@@ -97,7 +101,8 @@ def concluded(work: Audit) -> dict[str, Any]:
         "epsilon-curve": curve(work.tried),
         "advice": advice(work.tried, accuracy, work.where)
         or work.price_of_own
-        or without_time(work.untried),
+        or without_time(work.untried)
+        or (without_need(word, bool(work.possible.rows)) if sharing_updates(work) else ""),
         "next": next_step(word, best, work.named, minutes_for(work), str(work.folder.path)),
         "missing": [
             *work.own.missing,
@@ -131,6 +136,11 @@ def doubts_about_series(work: Audit) -> list[str]:
     """What is missing of attacks on all rounds, and who was never seen to work."""
     found = work.series
     return [*doubting.of_missing(found.missing), *of_controls(found.rows, found.controls)]
+
+
+def sharing_updates(work: Audit) -> bool:
+    """Whether clients share updates, which is what defences are tried on."""
+    return row_of(work.scenario).reply == "update"
 
 
 def covered(work: Audit, configured: list[Row]) -> list[Line]:
@@ -218,8 +228,10 @@ def server_did(work: Audit) -> dict[str, Any]:
 def server_could(work: Audit, asked: list[Outcome]) -> dict[str, Any]:
     """The separate table of what a server could make clients do."""
     word: Word = overall(asked, doubts_about(work.possible, work))
+    cells = possible_cells(work.scenario, (1,))
+    terms = stopping(work.scenario, cells, work.own.held)
     return {
         "outcome": word,
-        "sentence": possible(asked, word) if work.possible.attacks else "",
+        "sentence": possible(asked, word, terms) if work.possible.attacks else "",
         "questions": [one.plain() for one in asked],
     }

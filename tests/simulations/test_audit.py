@@ -20,7 +20,9 @@ from fedpriv.scenario import from_tables, merged
 from fedpriv.scenario.binding import parameters
 from fedpriv.simulations.api import load
 from fedpriv.simulations.audit import audit
-from fedpriv.simulations.audit.conclusion import without_time
+from fedpriv.simulations.audit.cells import possible_cells
+from fedpriv.simulations.audit.conclusion import without_need, without_time
+from fedpriv.simulations.audit.own_terms import stopping
 from fedpriv.simulations.cli import main
 
 LOUD = {"name": "noise", "scale": 10.0}
@@ -81,7 +83,7 @@ def test_an_undefended_federation_leaks_as_it_is_configured(bare):
 
 def test_what_a_server_could_ask_for_is_a_table_of_its_own(bare):
     found = bare.found["possible"]
-    assert found["outcome"] == "leaks" and "A client's terms can forbid" in found["sentence"]
+    assert found["outcome"] == "leaks" and "Terms of clients can forbid" in found["sentence"]
     scores = RunFolder(bare.place).scores()
     asked = scores[~scores["configured"].astype(bool)]
     honest = asked[asked["by"] == "curious server"]
@@ -215,6 +217,24 @@ def test_defences_that_had_no_time_are_named():
     said = without_time(["pruning-5", "dp-8"])
     assert said.startswith("No defence was tried") and said.endswith("pruning-5, dp-8.")
     assert without_time([]) == ""
+    assert "before it was tested" in without_need("undecided", asked=False)
+    assert "no leak was found" in without_need("holds", asked=True)
+    assert without_need("leaks", asked=True) == ""
+
+
+@pytest.mark.parametrize(
+    ("training", "stopped"),
+    [({"batch-size": 16, "local-steps": 2}, True), ({"batch-size": 4, "local-steps": 2}, False)],
+)
+def test_terms_are_named_only_where_the_clients_rule_refuses_every_round_of_the_table(
+    training, stopped
+):
+    scenario = from_tables(merged(BARE, {"training": training}))
+    text = stopping(scenario, possible_cells(scenario, (1,)), [])
+    assert bool(text) is stopped
+    if stopped:
+        assert "batch-size = [16, 4096]" in text and "cost nothing" in text
+        assert "not shown to hold" in text  # what is left, unless a server was asked about it
 
 
 def test_a_stop_while_it_attacks_is_undecided_and_keeps_its_page(tmp_path):
