@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from fedpriv.errors import FedprivError
@@ -93,17 +94,28 @@ def of_updates(work: Audit, resume: bool) -> None:
 
 
 def of_series(work: Audit) -> Found:
-    """What all rounds of the training say, and the same attacks on a planted federation."""
+    """What all rounds of the training say, and the same attacks on a planted federation.
+
+    Where tasks run side by side the planted federation is attacked meanwhile.
+    """
     metrics, place = work.means.metrics, work.folder.below("controls", "all-rounds").path
     task = SeriesTask(
         work.scenario, work.folder.path, work.means.own, metrics, work.units, work.rounds
     )
-    found = task(work.means.in_time)  # in this process, which has locked the folder
-    if found.rows and work.in_time():
-        work.tell("a control: the same attacks on a planted federation that was made to leak")
-        control = ControlTask(work.scenario, place, metrics)
+    control = ControlTask(work.scenario, place, metrics)
+
+    def controls() -> list[Row]:
         (planted,) = work.means.carry([control], work.means.deadline)
-        found.controls = [] if isinstance(planted, Exception) else planted
+        return [] if isinstance(planted, Exception) else planted
+
+    work.tell("all rounds, and a control: a planted federation that was made to leak")
+    with ThreadPoolExecutor(1) as beside:
+        waiting = beside.submit(controls) if work.workers > 1 else None
+        found = task(work.means.in_time)  # in this process, which has locked the folder
+        if waiting is not None:
+            found.controls = waiting.result()
+    if waiting is None and found.rows and work.in_time():
+        found.controls = controls()
     return found
 
 
