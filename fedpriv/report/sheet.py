@@ -20,6 +20,7 @@ from fedpriv.report.kinds import word_of
 from fedpriv.report.lights import OUTCOMES, WORDS, Light
 from fedpriv.report.paper import BOTTOM, INK, LEFT, LINE, RIGHT, SOFT, Paper
 from fedpriv.report.reading import Run, read_material
+from fedpriv.report.verdict import capital
 
 PAGES = 2
 SCALES = (
@@ -95,7 +96,7 @@ def first_page(paper: Paper, run: Run, letters: int) -> None:
     sentence = str(found["sentence"]).removeprefix(f"{WORDS[light]}: ")
     tone, back = TONES[light]
     paper.banner(
-        [(WORDS[light], 15, True), (short(sentence), 9.2, False)],
+        [(WORDS[light], 15, True), (short(capital(sentence)), 9.2, False)],
         tone,
         back,
     )
@@ -265,6 +266,14 @@ def residual(run: Run) -> Iterator[str]:
                 f"({LEVEL:.0%} confidence, from {one['victims']} samples of {one['clients']} "
                 "clients)."
             )
+    if known := sorted(set(found.get("told", ()))):
+        of_values = [one for one in found["questions"] if one["bound"] is not None]
+        drawn = sum(one["hits"] for one in of_values if one["claim"] in known)
+        yield (
+            f"{' and '.join(known)}: only a server was asked that is told more than the real one, "
+            f"about one batch of each client. It draws {drawn} samples. The updates themselves "
+            "were not searched."
+        )
     for text in found["doubts"][:2]:
         yield short(text[:1].upper() + text[1:] + ".", 200)
     if len(found["doubts"]) > 2:

@@ -24,13 +24,14 @@ def indirect(one: Outcome, parts: Iterable[Sequence[Row]]) -> Outcome:
     """
     if one.word == "undecided" or one.bound is None:
         return one
-    gate, most = Gate(one.metric, one.above, one.bound), 0.0
+    gate, bounds = Gate(one.metric, one.above, one.bound), list[float]()
     for rows in parts:
         measured = gate.measured(rows)
         shares = list(shares_of_clients(gate, measured).values())
         if why := attacked_badly(gate, measured):
             return replace(one, word="undecided", why=why)
-        most = max(most, mean_at_most(shares, LEVEL) if shares else 1.0)
+        bounds.append(mean_at_most(shares, LEVEL) if shares else 1.0)
+    most = max(bounds, default=1.0)  # nothing was asked, nothing is bounded
     about = replace(one, low=0.0, high=most, most=most, unit="sample")
     if most <= SHARE:
         return replace(about, word="holds")

@@ -32,6 +32,7 @@ from fedpriv.simulations.audit.told import merged as both
 from fedpriv.simulations.audit.trials import TrialTask
 from fedpriv.simulations.federation.exposure import Starts
 from fedpriv.simulations.judging.deciding import answered
+from fedpriv.simulations.judging.indirect import indirect
 from fedpriv.simulations.judging.outcome import outcomes, overall
 
 NOISY = merged(UPDATES, {"plugins": [{"name": "noise", "scale": 0.1}]})
@@ -232,6 +233,13 @@ def test_one_batch_of_a_client_says_nothing_about_all_of_its_samples(hits):
     (one,) = holding(Found(rows=first_batches(hits)), [parsed("psnr>20")])
     assert one.word == "holds" and one.unit == "sample"
     assert "clients have a sample" not in bound(one) and "of samples can be drawn" in bound(one)
+
+
+def test_a_server_that_was_asked_nothing_bounds_nothing():
+    (one,) = outcomes([parsed("psnr>20")], first_batches())
+    assert one.word == "holds" and indirect(one, []).word == "undecided"
+    unmeasured = [{**row, "psnr": ""} for row in first_batches()]
+    assert indirect(one, [first_batches(), unmeasured]).word == "undecided"
 
 
 def test_hits_of_a_better_informed_server_are_never_shown_without_their_reason():

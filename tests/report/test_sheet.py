@@ -54,6 +54,13 @@ def test_two_writings_are_the_same_bytes(make_audit):
     assert len(re.findall(rb"/Type /Page\b", first)) == 2
 
 
+def test_a_signature_is_not_given_without_knowing_who_was_asked(make_audit):
+    """The sentence is cut to its room; what a server drew that is told more must not go with it."""
+    text = words(sheet(make_audit(gates=["psnr>20"], told=["sample"])))
+    assert "only a server was asked that is told more" in text and "It draws 3 samples" in text
+    assert "told more" not in words(sheet(make_audit("other", gates=["psnr>20"])))
+
+
 @pytest.mark.parametrize("many", [1, 60])
 def test_nothing_spills_over_with_long_names_and_many_lines(make_audit, many):
     line = {"claim": LONG, "nist": LONG, "attacks": [LONG] * 3, "why": LONG, "command": ""}
