@@ -192,7 +192,7 @@ def test_no_step_is_saved_where_all_of_them_find_nothing(tmp_path, scale):
     assert len(trial.whole) == len(trial.blind) == 6
     assert trial.works is (scale == 0.0) and (trial.part < 1) is (scale == 0.0)
     said = saved_steps({"round-1": {"adam+cosine": trial.plain()}})
-    assert ("of its 1600" in said) is (scale == 0.0)
+    assert ("of 1600 steps" in said) is (scale == 0.0)
 
 
 def private_cell(folder: Path) -> Probe:
