@@ -19,6 +19,7 @@ from fedpriv.state import State
 # Matrix products of columns beat the library's kernels where these are slow: few channels, or one
 # sample. For one sample with some channels, convolutions with flipped kernels do so.
 _FEW_CHANNELS, _SOME_CHANNELS, _FEW_ROWS, _CHANNELS_OF_FEW = 6, 16, 2, 64
+_COLUMNS_OF_FEW = 2**18  # elements of a sample's columns; more leave the cache and take longer
 _LARGE_WINDOW = 16  # elements, from which columns are folded row by row of the window
 
 
@@ -227,7 +228,9 @@ class Convolution(Rule):
 
     def _by_columns(self, a: Tensor) -> bool:
         """Whether the passes go through the columns of a."""
-        few = a.shape[0] <= _FEW_ROWS and a.shape[1] <= _CHANNELS_OF_FEW
+        columns = a.shape[1:].numel() * self._window[0] * self._window[1]
+        small = a.shape[1] <= _CHANNELS_OF_FEW and columns <= _COLUMNS_OF_FEW
+        few = a.shape[0] <= _FEW_ROWS and small
         return self._plain and (few or a.shape[1] <= _FEW_CHANNELS)
 
     def _by_flipping(self, a: Tensor) -> bool:

@@ -11,7 +11,9 @@ from fedpriv.catalogue import MODELS
 from fedpriv.engine import activations, gradients, trusted
 from fedpriv.engine.aimed import Aimed
 from fedpriv.engine.columns import folded_back, pulled_back
+from fedpriv.engine.convolution import Convolution
 from fedpriv.engine.explicit import Explicit
+from fedpriv.engine.geometry import Geometry
 from fedpriv.engine.gradients import as_trained, dense, gradient_of, loss_at
 from fedpriv.engine.memory import keep_pages
 from fedpriv.engine.program import program
@@ -441,3 +443,15 @@ def test_memory_bounds_the_rows():
     assert victims.that_fit(10 * need / 2**30) == 10
     assert victims.that_fit(1e-9) == 1
     keep_pages()
+
+
+@pytest.mark.parametrize(("side", "copied"), [(8, True), (32, False)])
+def test_a_sample_goes_through_columns_only_while_they_are_small(side, copied):
+    same = Geometry(stride=(1, 1), padding=(1, 1), dilation=(1, 1), groups=1)
+    rule = Convolution(torch.randn(8, 64, 3, 3), None, same)
+    tape, x = {}, torch.randn(1, 64, side, side)
+    found = rule.forward(tape, x)
+    assert ("columns" in tape) == copied
+    torch.testing.assert_close(
+        found, nn.functional.conv2d(x, rule.weight, padding=1), rtol=1e-4, atol=1e-3
+    )
