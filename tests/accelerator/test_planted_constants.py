@@ -6,7 +6,7 @@ from pretend import Mixed
 from there import claims_on, network, round_of
 from worlds import UPDATES
 
-from fedpriv.attacks.inversion import attack
+from fedpriv.attacks.inversion import search
 from fedpriv.clients.plugins import noise
 from fedpriv.device import moved
 from fedpriv.engine import trusted
@@ -32,8 +32,8 @@ def test_in_the_engine(monkeypatch, caplog, there):
 
 def test_in_an_attack(monkeypatch, run, there):
     folder = run(UPDATES | {"attacks": [{"name": "quick"}]})  # no claims yet, which are not redone
-    plain = attack.box
-    monkeypatch.setattr(attack, "box", lambda facts, device: plain(facts))
+    plain = search.box
+    monkeypatch.setattr(search, "box", lambda facts, device: plain(facts))
     with pytest.raises(AssertionError, match="Mixed"):
         claims_on(there, "quick", folder)
 

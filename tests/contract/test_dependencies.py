@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 PRODUCT = ("fedpriv", "clients", "strategies", "attacks", "simulations")
 AROUND = ("tests", "benchmarks", "docs")
+ELSEWHERE = {"benchmarks/_pfl.py": {"pfl"}}  # runs in an environment of its own: see its first lines
 
 
 def names_in(requirements: list[str]) -> set[str]:
@@ -85,7 +86,7 @@ def test_tests_benchmarks_and_docs_declare_what_they_import():
         for path in files(*AROUND)
         if (found := undeclared(ast.walk(ast.parse(path.read_text("utf-8"))), declared, own))
     }
-    assert not missing, "add these to an extra in pyproject.toml, then `make lock`"
+    assert missing == ELSEWHERE, "add these to an extra in pyproject.toml, then `make lock`"
 
 
 def test_an_import_that_nobody_declares_is_found():

@@ -101,7 +101,7 @@ def test_fewer_steps_fewer_victims_and_no_planted_client_are_missing(tmp_path):
 
     assert set(missing(10**9)) == {"idlg"}  # for which the race had no room
     cut = missing(60_000)
-    assert "of its 200 steps" in cut["quick"] and "of its 1800 steps" in cut["strongest"]
+    assert "of its 200 steps" in cut["quick"] and "of its 1620 steps" in cut["strongest"]
     found = Found()
     few(replace(probe, planted=()), found, [])
     assert [one["why"].split()[0] for one in found.missing] == ["0", "no"]
