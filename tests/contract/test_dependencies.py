@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 PRODUCT = ("fedpriv", "clients", "strategies", "attacks", "simulations")
 AROUND = ("tests", "benchmarks", "docs")
-ELSEWHERE = {"benchmarks/_pfl.py": {"pfl"}}  # runs in an environment of its own: see its first lines
+ELSEWHERE = {"benchmarks/_pfl.py": {"pfl"}}  # it runs in an environment of its own
 
 
 def names_in(requirements: list[str]) -> set[str]:
