@@ -39,5 +39,11 @@ def test_each_party_more_must_learn_more(third, verdict):
 
 @pytest.mark.parametrize(("third", "verdict"), [(0.4, "reproduced"), (0.6, "refuted")])
 def test_noise_must_hide_a_half_of_a_row_from_every_number_of_parties(third, verdict):
-    found = columns_read(parties("categories", (0.3, 0.4, third), "-ars-4"))
-    assert found.verdict == verdict and "a blind guess 40 %" in found.result
+    rows = parties("categories", (0.3, 0.4, third), "-ars-4")
+    rows = [row | {"attack": name} for name in ("decoder", "mask-reading") for row in rows]
+    for row in rows:  # who does not read the mask reads less
+        row["categories"] -= 0.2 * (row["attack"] == "decoder")
+    found = [columns_read(k)(rows) for k in (1, 2, 3)]
+    assert [one.verdict for one in found] == ["reproduced", "reproduced", verdict]
+    assert "a blind guess 40 %" in found[2].result
+    assert f"decoders that do not {100 * third - 19.6:.0f} %" in found[2].result

@@ -83,20 +83,24 @@ def columns(rows: Sequence[Row]) -> Finding:
     return ruled([above(step) for step in steps], result, "no attacker: this is accuracy")
 
 
-def columns_read(rows: Sequence[Row]) -> Finding:
-    """Noise brings what is read of a row below a half (table 3)."""
-    read = {k: over(by_seed(rows, "categories", max, run=f"k{k}-ars-4")) for k in (1, 2, 3)}
-    blind = {k: over(by_seed(rows, "categories-blind", max, run=f"k{k}-ars-4")) for k in read}
-    told = ", ".join(
-        f"K = {k} {100 * one.mean:.0f} % ({100 * one.low:.0f} to {100 * one.high:.0f}; a blind "
-        f"guess {100 * blind[k].mean:.0f} %)"
-        for k, one in read.items()
-    )
-    result = f"categories read at ε 4: {told}"
-    below = [
-        "yes" if one.high < 0.5 else "no" if one.low > 0.5 else "open" for one in read.values()
-    ]
-    return ruled(below, result, "informed: reads the mask")
+def columns_read(parties: int) -> Judge:
+    """Noise brings what is read of a row below a half, for so many parties (table 3)."""
+    run = f"k{parties}-ars-4"
+
+    def judge(rows: Sequence[Row]) -> Finding:
+        read = over(by_seed(rows, "categories", max, run=run))
+        unread = over(by_seed(rows, "categories", max, run=run, attack=(BLIND, ADVERSARIAL)))
+        guess = over(by_seed(rows, "categories-blind", max, run=run))
+        told = ", ".join(
+            f"{name} {100 * one.mean:.0f} % ({100 * max(one.low, 0):.0f} to "
+            f"{100 * min(one.high, 1):.0f})"
+            for name, one in (("who reads the mask", read), ("decoders that do not", unread))
+        )
+        result = f"categories read at ε 4: {told}, a blind guess {100 * guess.mean:.0f} %"
+        below = "yes" if read.high < 0.5 else "no" if read.low > 0.5 else "open"
+        return ruled((below,), result, "informed: reads the mask")
+
+    return judge
 
 
 def thief(rows: Sequence[Row], run: str, *attacks: str) -> BySeed:
