@@ -58,8 +58,8 @@ def cap_rows(spn_distance, spn_informed):
                     found = (far if attack == "dlg" else near) + 0.001 * seed * (name == "spn")
                     columns = ("relative-error", "membership", "tracing")
                     rows.append(
-                        {"seed": seed, "defence": name, "value": value, "batch": 8}
-                        | {"relative-error-blind": 0.45}
+                        {"seed": seed, "defence": name, "batch": 8, "relative-error-blind": 0.45}
+                        | ({} if name == "none" else {"value": value})  # as in a table read back
                         | {"attack": attack, "accuracy": 0.4, **dict.fromkeys(columns, found)}
                     )
     return rows

@@ -77,7 +77,8 @@ def cap_of(
     for row in rows:
         own = row["defence"] == defence and row["batch"] == batch
         if own and (not attacks or row["attack"] in attacks):
-            found.setdefault(int(row["seed"]), {}).setdefault(str(row["value"]), []).append(row)
+            value = str(row.get("value", ""))  # no defence has none
+            found.setdefault(int(row["seed"]), {}).setdefault(value, []).append(row)
     return {
         seed: float(
             np.mean(
